@@ -1,0 +1,49 @@
+"""The errors of the library, one base per layer.
+
+    IngesterError                  anything this package raises on purpose; says what to do about it
+    ├── ConfigurationError         a setting is wrong; names the setting and the fix
+    ├── NotFoundError              a named thing does not exist
+    ├── ConflictError              the thing is in a state that forbids the request
+    └── EngineError                the workflow engine
+        ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
+        │   └── CycleError         the steps depend on one another in a circle; names the circle
+        ├── LeaseLost              another worker owns the step now
+        ├── PermanentError         raised by handlers: trying again cannot help
+        ├── StepTimeout            an attempt took longer than the step allows
+        └── StepCancelled          the run was cancelled while the attempt was under way
+
+The command line maps these to exit codes, the server to HTTP statuses, each in one table.
+"""
+
+from __future__ import annotations
+
+
+class IngesterError(Exception):
+    """Base of every error this package raises on purpose; its text is fit to be shown to a person."""
+
+
+class ConfigurationError(IngesterError):
+    """A setting is wrong. The message is one line that names the setting and the fix."""
+
+    def __init__(self, setting: str, problem: str, fix: str) -> None:
+        super().__init__(f"{setting}: {problem}; {fix}")
+        self.setting = setting
+        self.problem = problem
+        self.fix = fix
+
+
+class NotFoundError(IngesterError):
+    """Nothing has this name."""
+
+    def __init__(self, kind: str, name: object) -> None:
+        super().__init__(f"{kind} {name!r} does not exist")
+        self.kind = kind
+        self.name = name
+
+
+class ConflictError(IngesterError):
+    """The thing exists, but its state forbids what was asked."""
+
+
+class EngineError(IngesterError):
+    """Base of the workflow engine's errors."""
