@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
-from soliplex.ingester.lib.errors import EngineError
+from soliplex.ingester.lib.errors import EngineError, NotFoundError
+
+# More names than this do not help whoever mistyped one.
+_NAMES_LISTED = 8
+
+
+def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Give the known names that look like `name`, the likeliest first; upper and lower case are alike."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    return tuple(by_folded[folded] for folded in get_close_matches(name.casefold(), by_folded, n=3))
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Say which known name was probably meant, or else which names there are."""
+    names = tuple(known)
+    if near := nearest_names(name, names):
+        return f"did you mean {near[0]!r}?"
+    listed = ", ".join(names[:_NAMES_LISTED]) + (", ..." if len(names) > _NAMES_LISTED else "")
+    return f"known are: {listed}" if names else "none is known"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a definition, and where it stands."""
+
+    text: str
+    path: Path | None = None
+    line: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        return ": ".join(part for part in (place, self.key, self.text) if part)
 
 
 class DefinitionError(EngineError):
-    """A workflow or parameter definition is wrong; the message names file, line and key."""
+    """A workflow or parameter definition is wrong; each line of the message names file, line, key and fix."""
 
-    def __init__(self, problem: str, *, path: Path | None = None, line: int | None = None, key: str | None = None) -> None:
-        place = ":".join(str(part) for part in (path, line) if part is not None)
-        super().__init__(": ".join(part for part in (place, key, problem) if part))
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: Path | None = None,
+        line: int | None = None,
+        key: str | None = None,
+        more: tuple[Problem, ...] = (),
+    ) -> None:
+        self.problems = (Problem(problem, path, line, key), *more)
+        super().__init__("\n".join(map(str, self.problems)))
         self.problem = problem
         self.path = path
         self.line = line
@@ -25,6 +68,16 @@ class CycleError(DefinitionError):
     def __init__(self, cycle: tuple[str, ...], *, path: Path | None = None, line: int | None = None) -> None:
         super().__init__(f"steps depend on one another in a circle: {' -> '.join(cycle)}", path=path, line=line)
         self.cycle = cycle
+
+
+class UnknownDefinitionError(NotFoundError):
+    """No workflow, parameter set or step has this name; gives the names that look like it."""
+
+    def __init__(self, kind: str, name: str, nearest: tuple[str, ...] = ()) -> None:
+        super().__init__(kind, name)
+        self.nearest = nearest
+        if nearest:
+            self.args = (f"{self}; did you mean {' or '.join(map(repr, nearest))}?",)
 
 
 class LeaseLost(EngineError):  # noqa: N818  a fact about the lease, named as the glossary names it

@@ -1,0 +1,71 @@
+# Every recipe sets up first; scripts/setup.sh does so in a blink when nothing has changed.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run serve test check format bench docs dist lock clean distclean
+
+bin := .venv/bin
+python := $(bin)/python
+
+# Options for pytest: make test ARGS="tests/unit -k lease"
+ARGS ?=
+PYTEST_WORKERS ?= 2
+pytest = $(python) -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(ARGS)
+
+help: ## list the commands
+	@echo "make COMMAND"
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1	\2/p' Makefile | expand -t 14
+
+setup: ## make .venv hold what requirements.lock says; PYTHON=... chooses the interpreter
+	@sh scripts/setup.sh
+
+run: setup ## set up, bring the database up to date and check the settings
+	$(bin)/si-cli db-init
+	$(bin)/si-cli validate-settings
+
+serve: setup
+	$(bin)/si-cli serve
+
+test: setup ## set up and run the tests, as CI does; ARGS=... goes to pytest
+	$(pytest)
+
+check: setup ## before a commit: format, lint, types, layers, tests
+	$(bin)/ruff format --check
+	$(bin)/ruff check
+	$(bin)/basedpyright
+	$(bin)/lint-imports
+	$(pytest)
+
+format: setup ## format the code, and repair what ruff can repair
+	$(bin)/ruff format
+	$(bin)/ruff check --fix
+
+bench: setup
+	$(python) -m benchmarks
+
+docs: setup ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict
+
+dist: setup ## build the wheel and the source archive into dist/
+	$(python) -m build --no-isolation
+
+# uv keeps the versions that the output file already pins. It is written beside and moved only once checked, so that a
+# lock that breaks a rule never replaces a good one.
+compile := $(python) -m uv pip compile --quiet --universal --python-version 3.12 --generate-hashes \
+	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+lock: setup ## pin what pyproject.toml asks for; UPGRADE=1 takes the newest versions
+	@$(python) -m uv --version >/dev/null || { echo "make lock needs uv, which set-up could not install" >&2; exit 1; }
+	mkdir -p build
+	cp requirements.lock scripts/uv-requirements.txt build/
+	$(compile) --extra local --extra dev --extra otel -o build/requirements.lock pyproject.toml
+	echo uv | $(compile) -o build/uv-requirements.txt -
+	sh scripts/check-lock.sh build/requirements.lock build/uv-requirements.txt
+	mv build/requirements.lock requirements.lock
+	mv build/uv-requirements.txt scripts/uv-requirements.txt
+
+clean: ## delete what was built, and the caches
+	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## delete .venv too
+	rm -rf .venv

@@ -1,0 +1,27 @@
+"""`si-cli db-init`."""
+
+from __future__ import annotations
+
+import typer
+
+
+async def db_init() -> None:
+    """Create the database and bring its schema up to date.
+
+    Safe to run again, and by several processes at once. The database is the one of DOC_DB_URL; a PostgreSQL database that does
+    not exist is created when the user may do so.
+    """
+    from soliplex.ingester.lib.config import get_settings, mask_password
+    from soliplex.ingester.lib.models import connecting, schema
+    from soliplex.ingester.lib.models.database import engine_for
+
+    url = connecting.parse_url(get_settings().doc_db_url)
+    if url.get_backend_name() == "postgresql" and await schema.create_database(url):
+        typer.echo(f"created database {url.database}")
+    async with engine_for(url) as engine:
+        before = await schema.upgrade(engine)
+    shown = mask_password(url.render_as_string(hide_password=True))
+    if before.is_current:
+        typer.echo(f"{shown} is {before}")
+    else:
+        typer.echo(f"{shown} is now at revision {schema.head()} (it was {before})")

@@ -1,0 +1,83 @@
+"""The table of commands, the table of exit codes, and the entry point."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from soliplex.ingester.cli.lazy import lazy_group
+from soliplex.ingester.lib.errors import ConfigurationError, ConflictError, IngesterError, NotFoundError
+
+# A new command is one line: its name, and the function, coroutine function or Typer app that it is.
+COMMANDS = {
+    "validate-settings": "soliplex.ingester.cli.settings:validate_settings",
+    "init-env": "soliplex.ingester.cli.settings:init_env",
+    "db-init": "soliplex.ingester.cli.database:db_init",
+    "init-config": "soliplex.ingester.cli.settings:init_config",
+}
+
+# The nearest class of an error's ancestry decides.
+EXIT_CODES: dict[type[IngesterError], int] = {
+    ConfigurationError: 2,
+    NotFoundError: 1,
+    ConflictError: 1,
+    IngesterError: 1,
+}
+
+# Without markup: rich, with its Markdown and traceback renderers, would triple the time --help takes.
+app = typer.Typer(name="si-cli", no_args_is_help=True, rich_markup_mode=None)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from soliplex.ingester import __version__
+
+        typer.echo(f"si-cli {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Soliplex Ingester: turn documents into a searchable knowledge base."""
+
+
+def main() -> None:
+    """Run `si-cli`. An expected error becomes a line on standard error and an exit code; a bug keeps its traceback."""
+    # haiku.rag brings a pydantic plugin of logfire, which every first use of pydantic would import: 1.4 s per command.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
+    try:
+        lazy_group(app, COMMANDS)(prog_name="si-cli")
+    except IngesterError as error:
+        _report(error)
+        sys.exit(exit_code_of(error))
+
+
+def exit_code_of(error: IngesterError) -> int:
+    return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
+
+
+def _report(error: IngesterError) -> None:
+    if _debug_is_on():
+        import traceback
+
+        traceback.print_exception(error)
+    for line in str(error).splitlines():
+        typer.echo(f"error: {line}", err=True)
+
+
+def _debug_is_on() -> bool:
+    if "DEBUG" not in os.environ and not Path(".env").exists():
+        return False
+    from soliplex.ingester.lib.config import inspect_settings
+
+    settings = inspect_settings().settings
+    return settings is not None and settings.debug

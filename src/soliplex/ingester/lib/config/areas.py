@@ -1,0 +1,328 @@
+"""Every setting, by area. A field's name in capitals is its environment variable; its description is its documentation.
+
+Durations are plain seconds here, since a person types them; the rest of the code turns them into `timedelta`.
+A default that depends on another setting gives in `json_schema_extra` the text to document.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings
+
+from soliplex.ingester.lib.config.checks import http_address, rate, signing_secret, split_items, upper_case
+from soliplex.ingester.lib.config.database_url import normalise_database_url
+from soliplex.ingester.lib.config.shipped import config_dir
+
+DOCKER_SECRETS_DIR = Path("/run/secrets")
+
+Count = Annotated[int, Field(ge=1)]
+CountOrNone = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+Secret = Annotated[SecretStr, Field(min_length=1)]
+Items = Annotated[tuple[str, ...], BeforeValidator(split_items)]
+Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+HttpAddress = Annotated[str, AfterValidator(http_address)]
+
+
+class S3Settings(BaseModel):
+    """One bucket, and how to reach it. A description here continues that of the field which holds the bucket."""
+
+    # Not extra="forbid": an unknown name is warned of together with the nearest one that exists.
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    bucket: Text | None = Field(default=None, description="its name.")
+    endpoint_url: HttpAddress | None = Field(default=None, description="address of its S3 service; unset, that of AWS.")
+    access_key_id: Text | None = Field(
+        default=None, description="id of the access key; unset, the machine's own identity."
+    )
+    access_secret: Secret | None = Field(default=None, description="secret that belongs to the access key.")
+    region: Text | None = Field(default=None, description="its region, where the service needs one.")
+
+
+class GeneralSettings(BaseSettings):
+    """Where things are kept, and what the program says about itself."""
+
+    data_dir: Folder = Field(
+        default=Path("data"),
+        description="Folder for everything kept on this machine, unless a setting below says otherwise.",
+    )
+    secrets_dir: Folder | None = Field(
+        default_factory=lambda: DOCKER_SECRETS_DIR if DOCKER_SECRETS_DIR.is_dir() else None,
+        description="Folder of secret files, each named after a setting and holding its value; used when it exists.",
+        json_schema_extra={"default": str(DOCKER_SECRETS_DIR)},
+    )
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(upper_case)] = Field(
+        default="INFO", description="Least severity that is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL."
+    )
+    log_format: Literal["console", "json"] = Field(
+        default="console", description="`console` for people, `json` for one object per line."
+    )
+    debug: bool = Field(
+        default=False, description="Show tracebacks on the command line and details in the server's error answers."
+    )
+
+
+class DatabaseSettings(GeneralSettings):
+    """The database that records documents, runs and workers: SQLite or PostgreSQL."""
+
+    doc_db_url: Annotated[str, AfterValidator(normalise_database_url)] = Field(
+        default_factory=lambda values: f"sqlite+aiosqlite:///{values['data_dir'].as_posix()}/documents.db",
+        description="Address of the database, as `sqlite:///path/to/file.db` or "
+        "`postgresql://user:password@host:5432/name`; the asynchronous driver is filled in.",
+        json_schema_extra={"default": "sqlite+aiosqlite:///{DATA_DIR}/documents.db"},
+        repr=False,
+    )
+    db_pool_size: Count = Field(default=10, description="Connections kept open per process (PostgreSQL).")
+    db_max_overflow: CountOrNone = Field(
+        default=10, description="Connections opened beyond the pool under load (PostgreSQL)."
+    )
+    db_pool_recycle_seconds: Seconds = Field(default=3600, description="Age at which a pooled connection is replaced.")
+    sqlite_busy_timeout_seconds: Seconds = Field(
+        default=30, description="Longest wait for another writer's lock (SQLite)."
+    )
+
+
+class StorageSettings(GeneralSettings):
+    """Where raw documents and what is made of them are stored."""
+
+    file_store_target: Literal["fs", "db", "s3"] = Field(
+        default="fs", description="Where artifacts live: `fs` a folder, `db` the database, `s3` the bucket ARTIFACT_S3."
+    )
+    file_store_dir: Folder = Field(
+        default_factory=lambda values: Path(
+            "file_store" if values.get("file_store_target") == "s3" else values["data_dir"] / "file_store"
+        ),
+        description="Folder of the artifacts, taken as written; in a bucket it is the prefix, by default `file_store`.",
+        json_schema_extra={"default": "{DATA_DIR}/file_store"},
+    )
+    document_store_dir: Text = Field(default="raw", description="Folder below FILE_STORE_DIR for raw documents.")
+    parsed_markdown_store_dir: Text = Field(
+        default="markdown", description="Folder below FILE_STORE_DIR for parsed Markdown."
+    )
+    parsed_json_store_dir: Text = Field(default="json", description="Folder below FILE_STORE_DIR for parsed structure.")
+    chunks_store_dir: Text = Field(default="chunks", description="Folder below FILE_STORE_DIR for chunks.")
+    embeddings_store_dir: Text = Field(default="embeddings", description="Folder below FILE_STORE_DIR for embeddings.")
+    lancedb_dir: Annotated[Text, AfterValidator(os.path.expanduser)] = Field(
+        default_factory=lambda values: (values["data_dir"] / "lancedb").as_posix(),
+        description="Folder, or `s3://bucket/prefix`, that holds the LanceDB databases; taken as written.",
+        json_schema_extra={"default": "{DATA_DIR}/lancedb"},
+    )
+    artifact_s3: S3Settings = Field(default_factory=S3Settings, description="Bucket for artifacts")
+    input_s3: S3Settings = Field(default_factory=S3Settings, description="Bucket of `s3://` documents")
+    input_file_roots: Annotated[tuple[Folder, ...], BeforeValidator(split_items)] = Field(
+        default=(), description="Folders that `file://` document addresses may be read from; none means no such reads."
+    )
+    max_file_size_limit: ByteSize = Field(
+        default=ByteSize(64 * 1024 * 1024),
+        gt=0,
+        description="Largest upload, in bytes or with a unit as in `64MiB`; a larger one is answered 413.",
+        json_schema_extra={"default": "64MiB"},
+    )
+    mimetype_magic_lookahead: Count = Field(
+        default=5000, description="Bytes at a file's beginning that are looked at to tell its type."
+    )
+
+    @property
+    def artifact_dirs(self) -> tuple[str, ...]:
+        """The folders below `file_store_dir`; each kind of artifact needs its own."""
+        return (
+            self.document_store_dir,
+            self.parsed_markdown_store_dir,
+            self.parsed_json_store_dir,
+            self.chunks_store_dir,
+            self.embeddings_store_dir,
+        )
+
+
+class DocumentSettings(BaseSettings):
+    """Parsing, chunking, embedding and search."""
+
+    docling_server_url: HttpAddress | None = Field(
+        default=None,
+        description="Address of a docling-serve, such as `http://localhost:5001/v1`; unset, documents are parsed in "
+        "the worker itself.",
+    )
+    docling_chunk_server_url: HttpAddress | None = Field(
+        default=None,
+        description="Address of a docling-serve that chunks; unset, chunking happens in the worker itself.",
+    )
+    docling_http_timeout: Seconds = Field(
+        default=600, description="Seconds to wait for docling-serve to finish a document."
+    )
+    stop_phrases: Items = Field(
+        default=(), description="Phrases to leave out: a chunk that contains one is not stored."
+    )
+    embed_batch_size: Count = Field(default=1000, description="Most texts sent to an embedding provider in one call.")
+    embed_llm_url: HttpAddress | None = Field(
+        default=None, description="Address of an OpenAI-compatible server that embeds, where it is not OPENAI_BASE_URL."
+    )
+    ollama_base_url: HttpAddress = Field(default="http://localhost:11434", description="Address of Ollama.")
+    do_rag: bool = Field(default=True, description="Write to LanceDB in the store step; false leaves search untouched.")
+
+
+class WorkflowSettings(BaseSettings):
+    """Workflow and parameter files, and which of them are used when a caller names none."""
+
+    workflow_dir: Folder = Field(
+        default_factory=lambda: config_dir("workflows"),
+        description="Folder of workflow files; where the default does not exist, the shipped workflows are used.",
+        json_schema_extra={"default": "config/workflows"},
+    )
+    default_workflow_id: Text = Field(default="batch_split", description="Workflow that runs when a caller names none.")
+    param_dir: Folder = Field(
+        default_factory=lambda: config_dir("params"),
+        description="Folder of parameter sets; where the default does not exist, the shipped sets are used.",
+        json_schema_extra={"default": "config/params"},
+    )
+    user_param_dir: Folder = Field(
+        default=Path("config/user_params"), description="Folder for parameter sets that clients upload."
+    )
+    default_param_id: Text = Field(
+        default="default", description="Parameter set that is used when a caller names none."
+    )
+
+
+class WorkerSettings(BaseSettings):
+    """How much a worker does at once, how it notices trouble, and how it retries."""
+
+    worker_task_count: Count = Field(
+        default=5,
+        description="Size of the pool for store steps, and of the pool for steps without a pool of their own.",
+    )
+    docling_concurrency: Count = Field(default=3, description="Size of the pool for parse steps.")
+    ingest_queue_concurrency: Count = Field(default=20, description="Most uploads a server takes in at the same time.")
+    ingest_worker_concurrency: Count = Field(
+        default=10,
+        description="Accepted and not used: pools take their size from DOCLING_CONCURRENCY and WORKER_TASK_COUNT.",
+    )
+    worker_batch_size: Count = Field(default=200, description="Most steps claimed in one transaction.")
+    worker_poll_interval_seconds: Seconds = Field(
+        default=1, description="Seconds between looks for work that no wake-up announced."
+    )
+    worker_checkin_interval: Seconds = Field(default=120, description="Seconds between a worker's heartbeats.")
+    worker_checkin_timeout: Seconds = Field(
+        default=600, description="Seconds without a heartbeat after which a worker counts as dead."
+    )
+    worker_liveness_interval_seconds: Seconds = Field(
+        default=0.5, description="Seconds between looks at whether the processes of other workers are still there."
+    )
+    worker_stop_timeout_seconds: SecondsOrNone = Field(
+        default=30, description="Seconds a stopping worker gives its running steps before it hands them back."
+    )
+    step_timeout_seconds: SecondsOrNone = Field(
+        default=3600,
+        description="Longest one attempt at a step may take, unless the workflow says otherwise; 0 means no limit.",
+    )
+    step_memory_limit_mib: CountOrNone = Field(
+        default=4096, description="Memory one isolated step may use, in MiB; 0 means no limit."
+    )
+    isolation_processes: Count = Field(default=2, description="Processes that run isolated steps, such as parsing.")
+    retry_first_delay_seconds: SecondsOrNone = Field(
+        default=2, description="Wait before the first retry; it doubles each time."
+    )
+    retry_longest_delay_seconds: SecondsOrNone = Field(default=300, description="Ceiling of the wait between retries.")
+    resource_lock_ttl_seconds: Seconds = Field(
+        default=300, description="Age at which a resource lock that nobody renews may be taken by another."
+    )
+
+
+class ServerSettings(BaseSettings):
+    """Who may use the server, and from where."""
+
+    production_mode: bool = Field(default=False, description="Refuse to start without authentication.")
+    api_key_enabled: bool = Field(
+        default=False, description="Ask every API request for `Authorization: Bearer API_KEY`."
+    )
+    api_key: Secret | None = Field(default=None, description="The key that clients present.")
+    auth_trust_proxy_headers: bool = Field(
+        default=False,
+        description="Believe the user named by `X-Auth-Request-User` or `X-Forwarded-User`; only behind a proxy.",
+    )
+    rate_limit_ingest: Annotated[str, AfterValidator(rate)] = Field(
+        default="1000/minute", description="Uploads allowed per client and second, minute, hour or day; beyond it, 429."
+    )
+    allowed_origins: Items = Field(
+        default=(), description="Web origins whose pages may call the API; `*` allows all, none only the server's own."
+    )
+    trusted_hosts: Items = Field(default=("*",), description="Host names the server answers to; `*` means any.")
+    enable_hsts: bool = Field(default=False, description="Tell browsers to use HTTPS only; set it once HTTPS works.")
+
+
+class LanguageModelSettings(BaseSettings):
+    """The language model that tags articles, tells languages and takes goals apart. None is needed."""
+
+    llm_backend: Literal["openai", "azure"] | None = Field(
+        default=None,
+        description="Service that answers: `openai`, or any server that speaks like it, or `azure`; unset, local "
+        "methods do the work.",
+    )
+    llm_model: Text = Field(default="gpt-4o-mini", description="Model to ask; with Azure, the name of the deployment.")
+    llm_max_retries: CountOrNone = Field(
+        default=20, description="Retries of a language model call that fails for a while."
+    )
+    openai_api_key: Secret | None = Field(
+        default=None, description="Key for OpenAI, or for a server that speaks like it."
+    )
+    openai_base_url: HttpAddress | None = Field(
+        default=None, description="Address of an OpenAI-compatible server; unset, that of OpenAI."
+    )
+    azure_openai_api_key: Secret | None = Field(default=None, description="Key for Azure OpenAI.")
+    azure_openai_endpoint: HttpAddress | None = Field(default=None, description="Address of the Azure OpenAI resource.")
+    azure_openai_api_version: Text = Field(default="2024-10-21", description="Version of the Azure OpenAI interface.")
+
+
+class SegmenterSettings(BaseSettings):
+    """Segmentation jobs: their limits, how languages are told, and the callbacks that report."""
+
+    job_timeout_seconds: Seconds = Field(
+        default=600, description="Longest a segmentation job may take before it is stopped."
+    )
+    llm_tagging_timeout_seconds: Seconds = Field(default=120, description="Longest wait for one tagging answer.")
+    use_google_language_detection: bool = Field(
+        default=False, description="Ask Google Cloud Translate first which language a text is in."
+    )
+    language_detect_google_timeout_seconds: Seconds = Field(default=10, description="Longest wait for Google's answer.")
+    language_detect_llm_timeout_seconds: Seconds = Field(
+        default=30, description="Longest wait for the language model's answer."
+    )
+    system_default_language: Text = Field(default="en", description="Language code to assume when no method finds one.")
+    callback_timeout_seconds: Seconds = Field(
+        default=30, description="Longest wait for a callback's receiver to answer."
+    )
+    callback_signing_secret: Annotated[Secret, AfterValidator(signing_secret)] | None = Field(
+        default=None,
+        description="Base64 key that signs callbacks as Standard Webhooks does; unset, they are not signed.",
+    )
+
+
+class OrchestratorSettings(BaseSettings):
+    """Goals: how they are taken apart, improved from experience, and reported."""
+
+    orchestrator_max_depth: Count = Field(
+        default=10, description="Deepest nesting of tasks that a goal may be broken into."
+    )
+    orchestrator_timeout_seconds: Seconds = Field(
+        default=60, description="Longest a decomposer may take over one goal."
+    )
+    orchestrator_optimization_enabled: bool = Field(
+        default=True, description="Apply what earlier executions taught to new workflows."
+    )
+    orchestrator_optimization_level: Literal["basic", "advanced", "aggressive"] = Field(
+        default="advanced",
+        description="`basic` tunes timeouts and retries, `advanced` also parallelism, `aggressive` also the graph.",
+    )
+    orchestrator_optimization_preserve_structure: bool = Field(
+        default=True, description="Keep steps and edges as they were defined, at whatever level."
+    )
+    orchestrator_notifications_enabled: bool = Field(
+        default=True, description="Record events of goals and their tasks."
+    )
+    orchestrator_notifications_real_time: bool = Field(
+        default=True, description="Send those events to listeners at once, besides recording them."
+    )

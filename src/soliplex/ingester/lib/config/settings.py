@@ -1,0 +1,109 @@
+"""`Settings`: all areas in one immutable object whose parts are known to fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, override
+
+from pydantic import model_validator
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from soliplex.ingester.lib.config.areas import (
+    DOCKER_SECRETS_DIR,
+    DatabaseSettings,
+    DocumentSettings,
+    GeneralSettings,
+    LanguageModelSettings,
+    OrchestratorSettings,
+    SegmenterSettings,
+    ServerSettings,
+    StorageSettings,
+    WorkerSettings,
+    WorkflowSettings,
+)
+from soliplex.ingester.lib.config.checks import Contradictions, broken_rules
+from soliplex.ingester.lib.config.fields import DELIMITER
+from soliplex.ingester.lib.config.sources import SecretFiles
+
+ENV_FILE = Path(".env")
+
+AREAS: dict[str, type[BaseSettings]] = {
+    "General": GeneralSettings,
+    "Database": DatabaseSettings,
+    "Storage": StorageSettings,
+    "Documents": DocumentSettings,
+    "Workflows": WorkflowSettings,
+    "Workers": WorkerSettings,
+    "Server": ServerSettings,
+    "Language model": LanguageModelSettings,
+    "Segmenter": SegmenterSettings,
+    "Orchestrator": OrchestratorSettings,
+}
+
+
+class Settings(
+    DatabaseSettings,
+    StorageSettings,
+    DocumentSettings,
+    WorkflowSettings,
+    WorkerSettings,
+    ServerSettings,
+    LanguageModelSettings,
+    SegmenterSettings,
+    OrchestratorSettings,
+):
+    """Every setting. A function that needs one area can ask for that area's class, which this one is."""
+
+    model_config = SettingsConfigDict(
+        env_file=ENV_FILE,
+        env_nested_delimiter=DELIMITER,
+        # A variable passed through empty, as container files do, is one that is not set.
+        env_ignore_empty=True,
+        # Lists are read by validators, whose refusals are collected; the library's decoding stops at the first.
+        enable_decoding=False,
+        extra="ignore",
+        frozen=True,
+    )
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        places = (init_settings, env_settings, dotenv_settings)
+        return (*places, _secret_files(*(place() for place in places)))
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        if broken := broken_rules(self):
+            raise Contradictions(broken)
+        return self
+
+
+def given_values(env_file: Path | None, overrides: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What each place gives, as nested dictionaries of raw values; the place that wins comes first."""
+    environment = EnvSettingsSource(Settings)()
+    dotenv = DotEnvSettingsSource(Settings, env_file=env_file)()
+    return {
+        "argument": overrides,
+        "environment": environment,
+        ".env": dotenv,
+        "secret file": _secret_files(overrides, environment, dotenv)(),
+    }
+
+
+def _secret_files(*places: Mapping[str, Any]) -> SecretFiles:
+    folder = next((place["secrets_dir"] for place in places if place.get("secrets_dir")), DOCKER_SECRETS_DIR)
+    return SecretFiles(Settings, Path(folder).expanduser())

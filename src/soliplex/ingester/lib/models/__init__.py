@@ -1,0 +1,78 @@
+"""The tables, their enums, and the database they live in.
+
+Owns the schema and the connections. Knows no HTTP, no command line, and nothing of what workflows do.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.models.base import Table, metadata
+from soliplex.ingester.lib.models.database import Database, NotInitializedError, get_engine, get_session
+from soliplex.ingester.lib.models.documents import (
+    Document,
+    DocumentBatch,
+    DocumentBytes,
+    DocumentURI,
+    DocumentURIHistory,
+)
+from soliplex.ingester.lib.models.enums import (
+    ARTIFACTS_OF_STEP,
+    FINAL_STATUSES,
+    VALID_TRANSITIONS,
+    ArtifactType,
+    HistoryAction,
+    Isolation,
+    LifeCycleEvent,
+    ResourceLockKind,
+    RunStatus,
+    WorkflowStepType,
+)
+from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
+from soliplex.ingester.lib.models.workflows import (
+    ConfigSet,
+    ConfigSetItem,
+    LifecycleHistory,
+    ResourceLock,
+    RunGroup,
+    RunStep,
+    RunStepDependency,
+    StepConfig,
+    WorkerCheckin,
+    WorkflowRun,
+)
+
+__all__ = [
+    "ARTIFACTS_OF_STEP",
+    "FINAL_STATUSES",
+    "VALID_TRANSITIONS",
+    "ArtifactType",
+    "ConfigSet",
+    "ConfigSetItem",
+    "Database",
+    "Document",
+    "DocumentBatch",
+    "DocumentBytes",
+    "DocumentInfo",
+    "DocumentURI",
+    "DocumentURIHistory",
+    "HistoryAction",
+    "Isolation",
+    "LifeCycleEvent",
+    "LifecycleHistory",
+    "NotInitializedError",
+    "PaginatedResponse",
+    "ResourceLock",
+    "ResourceLockKind",
+    "RunGroup",
+    "RunStatus",
+    "RunStep",
+    "RunStepDependency",
+    "StepConfig",
+    "Table",
+    "WorkerCheckin",
+    "WorkflowRun",
+    "WorkflowRunWithDetails",
+    "WorkflowStepType",
+    "get_engine",
+    "get_session",
+    "metadata",
+]

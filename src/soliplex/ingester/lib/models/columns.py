@@ -1,0 +1,65 @@
+"""Column types and constraint builders shared by the tables.
+
+Datetimes are aware and in UTC everywhere: `timestamptz` on PostgreSQL; on SQLite text of one fixed width, so that
+comparing text compares time. JSON is `jsonb` on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, override
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import Dialect
+
+SQLITE_DATETIME = "%Y-%m-%d %H:%M:%S.%f"
+
+
+def utcnow() -> datetime:
+    return datetime.now(UTC)
+
+
+def to_sqlite_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime(SQLITE_DATETIME)
+
+
+def from_sqlite_text(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """An aware datetime in UTC, also when it comes back from SQLite. A naive one is refused."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    @override
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(sa.String(26))
+        return dialect.type_descriptor(sa.DateTime(timezone=True))
+
+    @override
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"naive datetime {value!r}: give it a timezone, e.g. datetime.now(UTC)")
+        return to_sqlite_text(value) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+    @override
+    def process_result_value(self, value: datetime | str | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return from_sqlite_text(value) if isinstance(value, str) else value.astimezone(UTC)
+
+
+JSON = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
+
+
+def one_of(column: str, values: type[StrEnum]) -> str:
+    """The condition of a CHECK: the column holds a value of the enum."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return f"{column} IN ({listed})"

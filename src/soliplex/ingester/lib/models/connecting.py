@@ -1,0 +1,125 @@
+"""Reaching a database: what its URL must look like, and clear words when it cannot be reached.
+
+Every failure here is a ConfigurationError that names DOC_DB_URL and the fix.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from soliplex.ingester.lib.config.checks import Unfit
+from soliplex.ingester.lib.config.database_url import normalise_database_url
+from soliplex.ingester.lib.errors import ConfigurationError
+
+SETTING: Final = "DOC_DB_URL"
+OLDEST_POSTGRES: Final = 140000
+"""PostgreSQL 14, as the server reports it; pgmq asks for the same."""
+
+
+def parse_url(text: str) -> sa.URL:
+    """The URL with its async driver."""
+    try:
+        return sa.make_url(normalise_database_url(text))
+    except Unfit as exc:
+        raise ConfigurationError(SETTING, exc.problem, exc.fix) from exc
+    except (sa.exc.ArgumentError, ValueError) as exc:
+        fix = "write sqlite+aiosqlite:///path/documents.db or postgresql+asyncpg://user:password@host/database"
+        raise ConfigurationError(SETTING, "it is not a database URL", fix) from exc
+
+
+def sqlite_pragmas(busy_timeout_seconds: float) -> tuple[str, ...]:
+    return (
+        f"PRAGMA busy_timeout = {int(busy_timeout_seconds * 1000)}",  # first: the switch to WAL may have to wait already
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",  # what was acknowledged survives a power cut
+        "PRAGMA foreign_keys = ON",
+        "PRAGMA temp_store = MEMORY",
+        "PRAGMA cache_size = -65536",
+    )
+
+
+def make_room_for(url: sa.URL) -> None:
+    """Create the folder of a SQLite database, and see that the file can be written."""
+    assert url.database
+    path = Path(url.database)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        problem = f"the folder {path.parent} cannot be created ({exc.strerror})"
+        raise ConfigurationError(SETTING, problem, "choose a folder that can be written, or set DATA_DIR") from exc
+    if path.is_dir():
+        raise ConfigurationError(SETTING, f"{path} is a folder", "name a file in it")
+    target = path if path.exists() else path.parent
+    if not os.access(target, os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise ConfigurationError(SETTING, f"{target} is read-only", "make it writable, or set DATA_DIR to a folder that is")
+    _check_is_database(path)
+
+
+def _check_is_database(path: Path) -> None:
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            connection.execute("PRAGMA schema_version").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as exc:
+        if exc.sqlite_errorcode in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
+            problem = f"{path} is not a SQLite database, or it is damaged"
+            raise ConfigurationError(SETTING, problem, "name another file, or restore a backup") from exc
+
+
+async def check_postgres(engine: AsyncEngine) -> None:
+    """See that the server answers and is new enough."""
+    try:
+        async with engine.connect() as connection:
+            version = int((await connection.exec_driver_sql("SHOW server_version_num")).scalar_one())
+    except (OSError, TimeoutError, sa.exc.DBAPIError, asyncpg.PostgresError) as exc:
+        await engine.dispose()
+        raise explain(exc, engine.url) from exc
+    if version < OLDEST_POSTGRES:
+        await engine.dispose()
+        problem = f"PostgreSQL {version // 10000} is too old"
+        raise ConfigurationError(SETTING, problem, f"use PostgreSQL {OLDEST_POSTGRES // 10000} or newer")
+
+
+def explain(exc: BaseException, url: sa.URL) -> ConfigurationError:
+    """Why PostgreSQL could not be reached, and what to do about it."""
+    cause = _cause(exc)
+    where = f"{url.host or url.query.get('host', 'localhost')}:{url.port or 5432}"
+    match cause:
+        case asyncpg.InvalidCatalogNameError():
+            return ConfigurationError(SETTING, f"database {url.database!r} does not exist", "create it with `si-cli db-init`")
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            return ConfigurationError(SETTING, f"PostgreSQL at {where} refused user {url.username!r}", "correct user and password")
+        case asyncpg.TooManyConnectionsError() | asyncpg.CannotConnectNowError():
+            return ConfigurationError(SETTING, f"PostgreSQL at {where} takes no connection now: {cause}", "try again later")
+        case OSError() | TimeoutError():
+            problem = f"PostgreSQL at {where} cannot be reached ({_reason(cause)})"
+            return ConfigurationError(SETTING, problem, "start the server, or correct host and port")
+        case _:
+            return ConfigurationError(SETTING, f"PostgreSQL at {where} answered: {_reason(cause)}", "correct the URL")
+
+
+def _cause(exc: BaseException) -> BaseException:
+    """The driver's own error, below SQLAlchemy's wrapping."""
+    current: BaseException | None = exc
+    found = exc
+    while current is not None:
+        if isinstance(current, asyncpg.PostgresError | OSError | TimeoutError):
+            found = current
+        current = current.__cause__ or getattr(current, "orig", None)
+    return found
+
+
+def _reason(exc: BaseException) -> str:
+    text: Any = getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
+    return str(text).splitlines()[0]

@@ -1,0 +1,237 @@
+"""The process's one database: engine, sessions, and links for the workflow engine's scripts.
+
+SQLite runs in WAL mode with foreign keys on; every writing transaction begins with BEGIN IMMEDIATE, since one that upgrades
+from a read fails at once under contention, whatever the busy timeout. A private in-memory database (`:memory:`) is a file in
+a temporary folder that is removed on close, so that all connections see it and it behaves like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
+from soliplex.ingester.lib.models import connecting
+from soliplex.ingester.lib.models.transactions import Link, PostgresLink, Script, SqliteLink
+
+
+class NotInitializedError(IngesterError):
+    """The database is used before `await Database.initialize()`, or after `close()`."""
+
+    def __init__(self) -> None:
+        super().__init__("the database is not open: await Database.initialize() first")
+
+
+@dataclass(slots=True)
+class _Open:
+    url: sa.URL
+    engine: AsyncEngine
+    scripts: SqliteLink | None = None
+    temporary: Path | None = None
+
+
+class Database:
+    """Engine and sessions of the process. Open once with `initialize`, close with `close`."""
+
+    _current: ClassVar[_Open | None] = None
+
+    @classmethod
+    async def initialize(cls, url: str | None = None, *, migrate: bool | None = None) -> None:
+        """Open the database; without a URL, the one of the settings.
+
+        The schema of a SQLite database is brought up to date here. A PostgreSQL database must be up to date already
+        (`si-cli db-init`), unless `migrate` says otherwise: several programs may share it.
+        """
+        settings = get_settings()
+        target = connecting.parse_url(url or settings.doc_db_url)
+        if cls._current is not None:
+            if cls._current.url == target:
+                return
+            raise IngesterError(f"the database is open already at {cls._current.url}; use Database.reset to change it")
+        opened = await _open(target, settings)
+        try:
+            await _prepare_schema(opened.engine, migrate=migrate)
+        except BaseException:
+            await _close(opened)
+            raise
+        cls._current = opened
+
+    @classmethod
+    async def close(cls) -> None:
+        opened, cls._current = cls._current, None
+        if opened is not None:
+            await _close(opened)
+
+    @classmethod
+    async def reset(cls, url: str | None = None) -> None:
+        """Close, and open anew; primarily for tests."""
+        await cls.close()
+        await cls.initialize(url)
+
+    @classmethod
+    def engine(cls) -> AsyncEngine:
+        return cls._opened().engine
+
+    @classmethod
+    def is_postgres(cls) -> bool:
+        return cls.engine().dialect.name == "postgresql"
+
+    @classmethod
+    def path(cls) -> Path | None:
+        """The file of a SQLite database."""
+        url = cls._opened().engine.url
+        return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+    @classmethod
+    @asynccontextmanager
+    async def session(cls, *, read_only: bool = False) -> AsyncIterator[AsyncSession]:
+        """A session whose transaction commits at the end of the block and rolls back on an exception.
+
+        A read-only one takes no write lock on SQLite.
+        """
+        engine = cls.engine()
+        bind = engine.execution_options(read_only=True) if read_only else engine
+        async with AsyncSession(bind, expire_on_commit=False) as session:
+            try:
+                yield session
+                await session.commit()
+            except BaseException:
+                await session.rollback()
+                raise
+
+    @classmethod
+    @asynccontextmanager
+    async def link(cls) -> AsyncIterator[Link]:
+        """A connection for scripts. On PostgreSQL it is one of the pool, the caller's own until the block ends."""
+        opened = cls._opened()
+        if opened.scripts is not None:
+            yield opened.scripts
+            return
+        async with opened.engine.connect() as connection:
+            raw: Any = await connection.get_raw_connection()
+            yield PostgresLink(raw.driver_connection)
+
+    @classmethod
+    async def transact[R](cls, script: Script[R], *, durable: bool = True) -> R:
+        """Run a script in a transaction of its own."""
+        async with cls.link() as link:
+            return await link.transact(script, durable=durable)
+
+    @classmethod
+    def _opened(cls) -> _Open:
+        if cls._current is None:
+            raise NotInitializedError
+        return cls._current
+
+
+def get_session() -> AbstractAsyncContextManager[AsyncSession]:
+    """As `Database.session()`."""
+    return Database.session()
+
+
+async def get_engine() -> AsyncEngine:
+    """The engine, opened from the settings when it is not open yet."""
+    if Database._current is None:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  same module, one idea
+        await Database.initialize()
+    return Database.engine()
+
+
+@asynccontextmanager
+async def engine_for(url: sa.URL) -> AsyncIterator[AsyncEngine]:
+    """An engine for the time of the block, whatever the state of the schema: for migrations."""
+    opened = await _open(url, get_settings())
+    try:
+        yield opened.engine
+    finally:
+        await _close(opened)
+
+
+async def _open(url: sa.URL, settings: Settings) -> _Open:
+    if url.get_backend_name() == "postgresql":
+        engine = _postgres_engine(url, settings)
+        await connecting.check_postgres(engine)
+        return _Open(url, engine)
+    temporary = None
+    location = url
+    if not url.database or url.database == ":memory:":
+        temporary = Path(tempfile.mkdtemp(prefix="soliplex-memory-"))
+        location = url.set(database=str(temporary / "memory.db"))
+    connecting.make_room_for(location)
+    engine = _sqlite_engine(location, settings)
+    busy = settings.sqlite_busy_timeout_seconds
+    thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-scripts")
+    connection = await asyncio.get_running_loop().run_in_executor(thread, _script_connection, location, busy)
+    return _Open(url, engine, SqliteLink(connection, thread), temporary)
+
+
+async def _close(opened: _Open) -> None:
+    if opened.scripts is not None:
+        await opened.scripts.close()
+    await opened.engine.dispose()
+    if opened.temporary is not None:
+        shutil.rmtree(opened.temporary, ignore_errors=True)
+
+
+async def _prepare_schema(engine: AsyncEngine, *, migrate: bool | None) -> None:
+    # Imported here: Alembic takes a third of a second, and most commands of an up-to-date database need a glance only.
+    from soliplex.ingester.lib.models import schema  # noqa: PLC0415
+
+    state = await schema.state_of(engine)
+    if state.is_current:
+        return
+    if migrate or (migrate is None and engine.dialect.name == "sqlite"):
+        await schema.upgrade(engine)
+        return
+    raise ConfigurationError("DOC_DB_URL", f"the database's schema is {state}", "run `si-cli db-init` to bring it up to date")
+
+
+def _postgres_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
+    return create_async_engine(
+        url,
+        pool_pre_ping=True,
+        pool_recycle=settings.db_pool_recycle_seconds,
+        pool_size=settings.db_pool_size,
+        max_overflow=settings.db_max_overflow,
+    )
+
+
+def _sqlite_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
+    engine = create_async_engine(url, pool_size=settings.db_pool_size, max_overflow=settings.db_max_overflow)
+    busy = settings.sqlite_busy_timeout_seconds
+
+    @sa.event.listens_for(engine.sync_engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own: `begin` below does
+        cursor = connection.cursor()
+        for pragma in connecting.sqlite_pragmas(busy):
+            cursor.execute(pragma)
+        cursor.close()
+
+    @sa.event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _script_connection(url: sa.URL, busy_timeout: float) -> sqlite3.Connection:
+    assert url.database
+    connection = sqlite3.connect(url.database, isolation_level=None, cached_statements=256)
+    connection.row_factory = sqlite3.Row
+    for pragma in connecting.sqlite_pragmas(busy_timeout):
+        connection.execute(pragma)
+    return connection

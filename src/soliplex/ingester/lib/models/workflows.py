@@ -1,0 +1,405 @@
+"""The engine's tables: groups, runs, steps, their edges, events, workers and locks.
+
+A `runstep` row is the one unit of work. It can be claimed when it is *ready*:
+
+    status is PENDING or ERROR, remaining_deps = 0, remaining_tasks = 0 and available_at IS NULL
+
+`available_at` is set only while a step waits for its time; the claim clears it when that time has come, so the indexes
+that the claim walks hold rows that can be taken now and nothing else: neither blocked, delayed, running nor finished ones.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import computed_field
+from sqlmodel import Field
+
+from soliplex.ingester.lib.models.base import Table
+from soliplex.ingester.lib.models.columns import JSON, UtcDateTime, one_of, utcnow
+from soliplex.ingester.lib.models.documents import seconds_between
+from soliplex.ingester.lib.models.enums import (
+    VALID_TRANSITIONS,
+    Isolation,
+    LifeCycleEvent,
+    ResourceLockKind,
+    RunStatus,
+)
+
+FINAL = "status IN ('COMPLETED', 'FAILED', 'CANCELLED')"
+READY = "status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL"
+BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
+
+
+class RunGroup(Table, table=True):
+    """Runs that were started together."""
+
+    __tablename__ = "rungroup"
+    __table_args__ = (
+        sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
+        sa.CheckConstraint("remaining_runs BETWEEN 0 AND total_runs", name="remaining_runs_counts_down"),
+        sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
+        sa.Index("ix_rungroup_batch_id", "batch_id", "id"),
+        sa.Index("ix_rungroup_status", "status", "id"),
+        # Every finished batch of steps may update the row: room on the page keeps those updates off the indexes.
+        {"postgresql_with": {"fillfactor": 50}},
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str | None = None
+    workflow_definition_id: str
+    param_definition_id: str
+    batch_id: int | None = Field(default=None, foreign_key="documentbatch.id")
+    created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    start_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status_message: str | None = None
+    status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    total_runs: int = 0
+    remaining_runs: int = 0
+    failed_runs: int = 0
+    cancelled_runs: int = 0
+    cancel_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class WorkflowRun(Table, table=True):
+    """One execution of a workflow, for one document or one input."""
+
+    __tablename__ = "workflowrun"
+    __table_args__ = (
+        sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
+        sa.CheckConstraint("remaining_steps >= 0", name="remaining_steps_counts_down"),
+        sa.CheckConstraint("failed_steps >= 0", name="failed_steps_is_not_negative"),
+        sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
+        sa.CheckConstraint(f"NOT ({FINAL}) OR remaining_steps = 0", name="ends_with_its_last_step"),
+        sa.Index("ix_workflowrun_run_group_id", "run_group_id", "id"),
+        sa.Index("ix_workflowrun_batch_id", "batch_id", "id"),
+        sa.Index("ix_workflowrun_doc_id", "doc_id"),
+        sa.Index("ix_workflowrun_status", "status", "batch_id", "id"),
+        # remaining_steps is written once a step: on a page with room that update touches no index.
+        {"postgresql_with": {"fillfactor": 60}},
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    workflow_definition_id: str
+    run_group_id: int = Field(foreign_key="rungroup.id")
+    batch_id: int | None = Field(default=None, foreign_key="documentbatch.id")
+    doc_id: str | None = None
+    priority: int = 0
+    created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    start_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status_message: str | None = None
+    status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    run_params: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    input: Any = Field(default=None, sa_type=JSON, nullable=True)
+    output: Any = Field(default=None, sa_type=JSON, nullable=True)
+    remaining_steps: int = 0
+    failed_steps: int = 0
+    queue_key: int = Field(default=0, sa_type=sa.BigInteger)
+    cancel_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+    @computed_field
+    @property
+    def duration(self) -> float | None:
+        """Seconds from the first step's start to the end of the run."""
+        return seconds_between(self.start_date, self.completed_date)
+
+
+class RunStep(Table, table=True):
+    """One step of a run, or one task of a map step: the unit of work that is claimed and finished."""
+
+    __tablename__ = "runstep"
+    __table_args__ = (
+        sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
+        sa.CheckConstraint(f"isolation IS NULL OR {one_of('isolation', Isolation)}", name="isolation_is_known"),
+        sa.CheckConstraint("retries >= 1 AND retry BETWEEN 0 AND retries", name="retry_stays_within_retries"),
+        sa.CheckConstraint("remaining_deps >= 0 AND remaining_tasks >= 0", name="counters_count_down"),
+        sa.CheckConstraint("lease_token IS NULL OR status = 'RUNNING'", name="only_a_running_step_is_leased"),
+        sa.CheckConstraint(
+            "status <> 'RUNNING' OR lease_token IS NOT NULL OR remaining_tasks > 0",
+            name="a_running_step_is_leased_or_waits_for_its_tasks",
+        ),
+        sa.CheckConstraint("status <> 'RUNNING' OR remaining_deps = 0", name="a_running_step_waits_for_nothing"),
+        sa.CheckConstraint("available_at IS NULL OR status IN ('PENDING', 'ERROR')", name="only_a_waiting_step_has_a_time"),
+        sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
+        sa.CheckConstraint("(parent_step_id IS NULL) = (item_index IS NULL)", name="a_task_has_a_parent_and_an_index"),
+        sa.Index("ix_runstep_workflow_run_id", "workflow_run_id", "workflow_step_number"),
+        sa.Index(
+            "ix_runstep_ready",
+            "step_type",
+            sa.text("priority DESC"),
+            "queue_key",
+            "id",
+            postgresql_where=sa.text(f"{READY} AND resource_key IS NULL"),
+            sqlite_where=sa.text(f"{READY} AND resource_key IS NULL"),
+        ),
+        sa.Index(
+            "ix_runstep_ready_keyed",
+            "step_type",
+            "resource_key",
+            sa.text("priority DESC"),
+            "queue_key",
+            "id",
+            postgresql_where=sa.text(f"{READY} AND resource_key IS NOT NULL"),
+            sqlite_where=sa.text(f"{READY} AND resource_key IS NOT NULL"),
+        ),
+        sa.Index(
+            "ix_runstep_available_at",
+            "available_at",
+            postgresql_where=sa.text("available_at IS NOT NULL"),
+            sqlite_where=sa.text("available_at IS NOT NULL"),
+        ),
+        sa.Index(
+            "ix_runstep_running",
+            "worker_id",
+            "queue_key",
+            postgresql_where=sa.text("status = 'RUNNING'"),
+            sqlite_where=sa.text("status = 'RUNNING'"),
+        ),
+        sa.Index(
+            "ix_runstep_troubled",
+            "status",
+            "id",
+            postgresql_where=sa.text("status IN ('ERROR', 'FAILED', 'CANCELLED')"),
+            sqlite_where=sa.text("status IN ('ERROR', 'FAILED', 'CANCELLED')"),
+        ),
+        sa.Index(
+            "ix_runstep_parent_step_id",
+            "parent_step_id",
+            "item_index",
+            unique=True,
+            postgresql_where=sa.text("parent_step_id IS NOT NULL"),
+            sqlite_where=sa.text("parent_step_id IS NOT NULL"),
+        ),
+        sa.Index(
+            "ix_runstep_resource_key",
+            "resource_key",
+            postgresql_where=sa.text("resource_key IS NOT NULL"),
+            sqlite_where=sa.text("resource_key IS NOT NULL"),
+        ),
+        # Two updates a step: vacuum early, at full speed, or dead entries pile up at the head of the ready index.
+        {
+            "postgresql_with": {
+                "fillfactor": 70,
+                "autovacuum_vacuum_scale_factor": 0.02,
+                "autovacuum_vacuum_cost_delay": 0,
+            }
+        },
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    workflow_run_id: int = Field(foreign_key="workflowrun.id", sa_type=BigId)
+    workflow_step_number: int
+    workflow_step_name: str
+    step_config_id: int = Field(foreign_key="stepconfig.id")
+    step_type: str
+    is_last_step: bool = False
+    created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    priority: int = 0
+    queue_key: int = Field(default=0, sa_type=sa.BigInteger)
+    start_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    available_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    retry: int = 0
+    retries: int = 1
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status_message: str | None = None
+    status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    worker_id: str | None = None
+    lease_token: str | None = None
+    resource_key: str | None = None
+    parent_step_id: int | None = Field(default=None, foreign_key="runstep.id", sa_type=BigId)
+    item_index: int | None = None
+    remaining_deps: int = 0
+    remaining_tasks: int = 0
+    timeout_seconds: float | None = None
+    isolation: Isolation | None = Field(default=None, sa_type=sa.String)
+    optional: bool = False
+    input: Any = Field(default=None, sa_type=JSON, nullable=True)
+    output: Any = Field(default=None, sa_type=JSON, nullable=True)
+
+    @computed_field
+    @property
+    def duration(self) -> float | None:
+        """Seconds the step took."""
+        return seconds_between(self.start_date, self.completed_date)
+
+
+class RunStepDependency(Table, table=True):
+    """An edge of a run's graph: `step_id` waits for `depends_on_id`.
+
+    No foreign keys: both ends are rows of the same run, written and deleted with it in one transaction, and checking them
+    would be a third of the cost of creating a run.
+    """
+
+    __tablename__ = "runstepdependency"
+    __table_args__ = (
+        sa.CheckConstraint("step_id <> depends_on_id", name="a_step_does_not_wait_for_itself"),
+        sa.Index("ix_runstepdependency_step_id", "step_id"),
+    )
+
+    depends_on_id: int = Field(primary_key=True, sa_type=sa.BigInteger)
+    step_id: int = Field(primary_key=True, sa_type=sa.BigInteger)
+
+
+class StepConfig(Table, table=True):
+    """The configuration of a step together with all that came before it: the key under which artifacts are shared."""
+
+    __tablename__ = "stepconfig"
+    __table_args__ = (sa.UniqueConstraint("step_type", "cuml_hash"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    created_date: datetime | None = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    step_type: str
+    config_json: dict[str, Any] | None = Field(default=None, sa_type=JSON, nullable=True)
+    cuml_config_json: str | None = None
+    cuml_hash: str
+    """SHA-256 of cuml_config_json: a long text does not fit into an index."""
+
+
+class ConfigSet(Table, table=True):
+    """A parameter set as it was when it was used."""
+
+    __tablename__ = "configset"
+    __table_args__ = (sa.UniqueConstraint("yaml_id", "yaml_hash"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    yaml_id: str
+    yaml_contents: str
+    yaml_hash: str
+    created_date: datetime | None = Field(default_factory=utcnow, sa_type=UtcDateTime)
+
+
+class ConfigSetItem(Table, table=True):
+    """Which step configurations a parameter set gave rise to."""
+
+    __tablename__ = "configsetitem"
+    __table_args__ = (sa.Index("ix_configsetitem_config_id", "config_id"),)
+
+    config_set_id: int = Field(primary_key=True, foreign_key="configset.id")
+    config_id: int = Field(primary_key=True, foreign_key="stepconfig.id")
+
+
+class LifecycleHistory(Table, table=True):
+    """An event in the life of a group, run or step; with a handler to call, also the work of calling it.
+
+    The row is written by the transaction that changes the state (an outbox). Without a handler it is a record, COMPLETED
+    from the start; with one it is PENDING until a worker has called the handler.
+    """
+
+    __tablename__ = "lifecyclehistory"
+    __table_args__ = (
+        sa.CheckConstraint(one_of("event", LifeCycleEvent), name="event_is_known"),
+        sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
+        sa.CheckConstraint("(lease_token IS NOT NULL) = (status = 'RUNNING')", name="only_a_running_delivery_is_leased"),
+        sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
+        sa.Index("ix_lifecyclehistory_run_group_id", "run_group_id", "id"),
+        sa.Index("ix_lifecyclehistory_workflow_run_id", "workflow_run_id", "id"),
+        sa.Index(
+            "ix_lifecyclehistory_waiting",
+            "available_at",
+            "id",
+            postgresql_where=sa.text("status IN ('PENDING', 'ERROR')"),
+            sqlite_where=sa.text("status IN ('PENDING', 'ERROR')"),
+        ),
+        sa.Index(
+            "ix_lifecyclehistory_running",
+            "worker_id",
+            postgresql_where=sa.text("status = 'RUNNING'"),
+            sqlite_where=sa.text("status = 'RUNNING'"),
+        ),
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    event: LifeCycleEvent = Field(sa_type=sa.String)
+    handler_name: str | None = None
+    run_group_id: int = Field(foreign_key="rungroup.id")
+    workflow_run_id: int | None = Field(default=None, foreign_key="workflowrun.id", sa_type=BigId)
+    step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
+    start_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    status_message: str | None = None
+    status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    retry: int = 0
+    retries: int = 1
+    available_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    worker_id: str | None = None
+    lease_token: str | None = None
+
+
+class WorkerCheckin(Table, table=True):
+    """A worker that is alive, or was when it last said so."""
+
+    __tablename__ = "workercheckin"
+    __table_args__ = (sa.Index("ix_workercheckin_last_checkin", "last_checkin"),)
+
+    id: str = Field(primary_key=True)
+    first_checkin: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    last_checkin: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    hostname: str | None = None
+    pid: int | None = None
+    worker_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+
+
+class ResourceLock(Table, table=True):
+    """Exclusive use of a named resource, by a worker or by a direct caller."""
+
+    __tablename__ = "resourcelock"
+    __table_args__ = (
+        sa.CheckConstraint(one_of("holder_kind", ResourceLockKind), name="holder_kind_is_known"),
+        sa.Index("ix_resourcelock_expires_at", "expires_at"),
+        sa.Index("ix_resourcelock_holder_id", "holder_id"),
+    )
+
+    resource_key: str = Field(primary_key=True)
+    holder_id: str
+    holder_kind: ResourceLockKind = Field(sa_type=sa.String)
+    step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
+    acquired_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    expires_at: datetime = Field(sa_type=UtcDateTime)
+    holder_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+
+
+def _forbidden(old: str, new: str) -> str:
+    allowed = " OR ".join(
+        f"({old} = '{before}' AND {new} = '{after}')" for before, after in sorted(VALID_TRANSITIONS)
+    )
+    return f"{old} <> {new} AND NOT ({allowed})"
+
+
+# The condition stands in WHEN, so the function is entered only to refuse: no cost on the hot path.
+STATUS_TRIGGER_POSTGRES = (
+    "CREATE FUNCTION refuse_status_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION"
+    " 'a step cannot go from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation'; END $$",
+    "CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep FOR EACH ROW"
+    f" WHEN ({_forbidden('OLD.status', 'NEW.status')}) EXECUTE FUNCTION refuse_status_change()",
+)
+STATUS_TRIGGER_SQLITE = (
+    "CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep"
+    f" WHEN {_forbidden('OLD.status', 'NEW.status')}"
+    " BEGIN SELECT RAISE(ABORT, 'a step cannot make this change of status'); END",
+)
+
+
+def _attach_trigger() -> None:
+    table: sa.Table = RunStep.__table__  # pyright: ignore[reportAttributeAccessIssue]  SQLModel adds it at run time
+    for statement in STATUS_TRIGGER_POSTGRES:
+        sa.event.listen(table, "after_create", sa.DDL(statement.replace("%", "%%")).execute_if(dialect="postgresql"))
+    sa.event.listen(
+        table, "after_drop", sa.DDL("DROP FUNCTION IF EXISTS refuse_status_change()").execute_if(dialect="postgresql")
+    )
+    for statement in STATUS_TRIGGER_SQLITE:
+        sa.event.listen(table, "after_create", sa.DDL(statement).execute_if(dialect="sqlite"))
+
+
+_attach_trigger()

@@ -1,0 +1,466 @@
+"""Workflows and parameter sets as typed, unchanging values: one graph, whether it came from YAML, JSON or code.
+
+    workflow_from_yaml ──► workflow_from_mapping ──┐
+    workflow_from_json ────────────────────────────┼──► workflow_from_steps ──► WorkflowDefinition
+    StepDefinition(...) in code ───────────────────┘
+
+Every builder raises `DefinitionError` and nothing else, once, with all that is wrong. Handlers are named, not imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from soliplex.ingester.lib.models.enums import Isolation, LifeCycleEvent
+from soliplex.ingester.lib.wf import graph
+from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, UnknownDefinitionError, nearest_names
+from soliplex.ingester.lib.wf.reading import Fields, JsonValue, KeyPath, Source, shown
+from soliplex.ingester.lib.wf.retries import Backoff
+from soliplex.ingester.lib.wf.yaml_source import read_yaml
+
+type Origin = Literal["app", "user"]
+
+EVENT_NAMES: Final = tuple(event.value for event in LifeCycleEvent)
+ATTEMPTS_IN_JSON: Final = 3
+
+_USUAL: Final = Backoff()
+_WORKFLOW_KEYS: Final = ("id", "name", "meta", "item_steps", "lifecycle_events")
+_STEP_KEYS: Final = (
+    "name",
+    "type",
+    "method",
+    "retries",
+    "parameters",
+    "depends_on",
+    "map",
+    "timeout",
+    "isolation",
+    "optional",
+    "backoff",
+)
+_BACKOFF_KEYS: Final = ("first", "longest", "factor", "jitter")
+_HANDLER_KEYS: Final = ("name", "method", "retries", "parameters")
+_PARAMETER_SET_KEYS: Final = ("id", "name", "meta", "config")
+_JSON_KEYS: Final = ("id", "version", "title", "steps")
+_JSON_STEP_KEYS: Final = ("name", "type", "command", "dependencies", "max_attempts", "timeout")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDefinition:
+    """One step of a workflow. `retries` counts all attempts, the first among them."""
+
+    key: str
+    method: str
+    name: str = ""
+    """What people read; the key unless given."""
+    type: str = ""
+    """Which consumers take the step; the key in lower case unless given."""
+    retries: int = 1
+    parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], hash=False)
+    depends_on: tuple[str, ...] = ()
+    map: bool | str = False
+    """One task for each item of the dependency's output (or the run's input); a text names the list in it."""
+    timeout: timedelta | None = None
+    isolation: Isolation | None = None
+    """None leaves it to the handler."""
+    optional: bool = False
+    """The run goes on when this step fails."""
+    backoff: Backoff = _USUAL
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.key)
+        object.__setattr__(self, "type", (self.type or self.key).lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHandler:
+    """A function to be called when something happens in the life of a group, run or step."""
+
+    name: str
+    method: str
+    retries: int = 1
+    parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowDefinition:
+    """A graph of steps, in topological order. Made by `workflow_from_steps` and its siblings, which check it."""
+
+    id: str
+    name: str
+    steps: tuple[StepDefinition, ...]
+    meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], hash=False)
+    lifecycle_events: Mapping[str, tuple[EventHandler, ...]] = field(
+        default_factory=dict[str, tuple[EventHandler, ...]], hash=False
+    )
+    source_path: Path | None = field(default=None, compare=False)
+    text: str = field(default="", compare=False, repr=False)
+    first_steps: tuple[StepDefinition, ...] = field(init=False, compare=False, repr=False)
+    """The steps that depend on nothing."""
+    leaf_steps: tuple[StepDefinition, ...] = field(init=False, compare=False, repr=False)
+    """The steps nothing depends on: their output is the run's."""
+    _by_key: dict[str, StepDefinition] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        needed = {dependency for step in self.steps for dependency in step.depends_on}
+        object.__setattr__(self, "first_steps", tuple(step for step in self.steps if not step.depends_on))
+        object.__setattr__(self, "leaf_steps", tuple(step for step in self.steps if step.key not in needed))
+        object.__setattr__(self, "_by_key", {step.key: step for step in self.steps})
+
+    def step(self, key: str) -> StepDefinition:
+        """Give the step with this key."""
+        try:
+            return self._by_key[key]
+        except KeyError:
+            raise UnknownDefinitionError("step", key, nearest_names(key, self._by_key)) from None
+
+    def handlers_for(self, event: str) -> tuple[EventHandler, ...]:
+        """Give the handlers of this event, in the order they are written in."""
+        return self.lifecycle_events.get(event, ())
+
+    @property
+    def dependencies(self) -> dict[str, tuple[str, ...]]:
+        """Give the graph as {step: steps it depends on}, in topological order."""
+        return {step.key: step.depends_on for step in self.steps}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterSet:
+    """Values for the parameters of steps, by step key or step type."""
+
+    id: str
+    name: str
+    meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], hash=False)
+    config: Mapping[str, Mapping[str, JsonValue]] = field(
+        default_factory=dict[str, Mapping[str, JsonValue]], hash=False
+    )
+    origin: Origin = "app"
+    source_path: Path | None = field(default=None, compare=False)
+    text: str = field(default="", compare=False, repr=False)
+
+
+def workflow_from_yaml(content: str | bytes, *, path: Path | None = None) -> WorkflowDefinition:
+    """Read a workflow file's content."""
+    data, source = read_yaml(content, path)
+    return workflow_from_mapping(data, source=source)
+
+
+def parameter_set_from_yaml(content: str | bytes, *, path: Path | None = None, origin: Origin = "app") -> ParameterSet:
+    """Read a parameter file's content."""
+    data, source = read_yaml(content, path)
+    return parameter_set_from_mapping(data, origin=origin, source=source)
+
+
+def workflow_from_mapping(data: object, *, source: Source | None = None) -> WorkflowDefinition:
+    """Read a workflow from the mapping that a workflow file holds."""
+    fields = _top_level(data, source or Source(), known=_WORKFLOW_KEYS)
+    workflow_id = fields.id("id")
+    return _checked_workflow(
+        workflow_id,
+        _read_steps(fields),
+        fields.source,
+        name=fields.text("name", workflow_id),
+        meta=fields.json("meta"),
+        lifecycle_events=_read_events(fields.child("lifecycle_events")),
+    )
+
+
+def workflow_from_json(data: object, *, slug: str | None = None, source: Source | None = None) -> WorkflowDefinition:
+    """Read a workflow of the shape `{"version", "title", "steps": [{"name", "type", "command", "dependencies"}]}`.
+
+    Its id is `slug`, or else the key `id`, or else the title in lower case with `_` between the words.
+    """
+    fields = _top_level(data, source or Source(), known=_JSON_KEYS)
+    workflow_id = _json_id(fields, slug)
+    return _checked_workflow(
+        workflow_id,
+        _read_json_steps(fields),
+        fields.source,
+        name=fields.text("title", workflow_id),
+        meta=_json_meta(fields),
+    )
+
+
+def workflow_from_steps(
+    workflow_id: str,
+    steps: Sequence[StepDefinition],
+    *,
+    name: str | None = None,
+    meta: Mapping[str, JsonValue] | None = None,
+    lifecycle_events: Mapping[str, tuple[EventHandler, ...]] | None = None,
+) -> WorkflowDefinition:
+    """Make a workflow from steps written in code: in any order, each saying what it depends on."""
+    fields = Fields({"id": workflow_id}, (), Source())
+    return _checked_workflow(
+        fields.id("id"),
+        [_PlacedStep(step, (step.key,), (step.key,)) for step in steps],
+        fields.source,
+        name=name or workflow_id,
+        meta=meta or {},
+        lifecycle_events=lifecycle_events,
+    )
+
+
+def parameter_set_from_mapping(data: object, *, origin: Origin = "app", source: Source | None = None) -> ParameterSet:
+    """Read a parameter set from the mapping that a parameter file holds."""
+    fields = _top_level(data, source or Source(), known=_PARAMETER_SET_KEYS)
+    set_id = fields.id("id")
+    config = fields.child("config")
+    parameters = ParameterSet(
+        id=set_id,
+        name=fields.text("name", set_id),
+        meta=fields.json("meta"),
+        config={step: config.json(step) for step in config},
+        origin=origin,
+        source_path=fields.source.path,
+        text=fields.source.text,
+    )
+    fields.source.raise_problems()
+    return parameters
+
+
+def _top_level(data: object, source: Source, *, known: Sequence[str]) -> Fields:
+    if not isinstance(data, Mapping):
+        source.note((), f"is {shown(data)}; give a mapping with the keys {', '.join(known)}")
+        source.raise_problems()
+    fields = Fields(data, (), source)
+    fields.only(known)
+    return fields
+
+
+class _PlacedStep(NamedTuple):
+    """A step, where it is written, and where it is written what it depends on."""
+
+    step: StepDefinition
+    where: KeyPath
+    edges_at: KeyPath
+
+
+def _checked_workflow(
+    workflow_id: str,
+    placed: Sequence[_PlacedStep],
+    source: Source,
+    *,
+    name: str,
+    meta: Mapping[str, JsonValue],
+    lifecycle_events: Mapping[str, tuple[EventHandler, ...]] | None = None,
+) -> WorkflowDefinition:
+    """Check the graph, raise all that was found wrong, and put the steps in order."""
+    steps = _by_key(placed, source)
+    for entry in steps.values():
+        _note_contradictions(entry, source)
+    dependencies = {key: entry.step.depends_on for key, entry in steps.items()}
+    _note_graph_problems(dependencies, steps, source)
+    source.raise_problems()
+    return WorkflowDefinition(
+        id=workflow_id,
+        name=name,
+        steps=tuple(steps[key].step for key in graph.topological_order(dependencies)),
+        meta=meta,
+        lifecycle_events=lifecycle_events or {},
+        source_path=source.path,
+        text=source.text,
+    )
+
+
+def _by_key(placed: Sequence[_PlacedStep], source: Source) -> dict[str, _PlacedStep]:
+    if not placed and not source.has_problems:
+        source.note((), "has no steps; give at least one")
+    steps: dict[str, _PlacedStep] = {}
+    for entry in placed:
+        if entry.step.key in steps:
+            source.note(entry.where, f"is a second step named {shown(entry.step.key)}; give each its own name")
+        steps.setdefault(entry.step.key, entry)
+    return steps
+
+
+def _note_contradictions(entry: _PlacedStep, source: Source) -> None:
+    step, where, edges_at = entry
+    if step.map is not False and len(step.depends_on) > 1:
+        names = ", ".join(step.depends_on)
+        source.note(edges_at, f"maps over the output of one step, but depends on {names}; leave one of them")
+    if step.retries < 1:
+        source.note(where, f"has {step.retries} retries; give at least 1, the first attempt")
+    if step.timeout is not None and step.timeout <= timedelta(0):
+        source.note(where, "has no time to run in; give a timeout above 0, or None")
+
+
+def _note_graph_problems(
+    dependencies: Mapping[str, Sequence[str]], steps: Mapping[str, _PlacedStep], source: Source
+) -> None:
+    edges_hold = True
+    for key, problem in graph.edge_problems(dependencies):
+        edges_hold = False
+        source.note(steps[key].edges_at, problem)
+        if source.is_full:
+            return
+    cycle = graph.find_cycle(dependencies) if edges_hold else None
+    if cycle is None:
+        return
+    where = steps[cycle[0]].edges_at
+    error = CycleError(cycle, path=source.path, line=source.line_of(where))
+    if not source.has_problems:
+        raise error
+    source.note(where, error.problem)
+
+
+def _read_steps(fields: Fields) -> list[_PlacedStep]:
+    if fields.raw("item_steps") in (None, {}):
+        fields.note("item_steps", "has no steps; give at least one, by its key")
+    entries = fields.child("item_steps")
+    placed: list[_PlacedStep] = []
+    before: tuple[str, ...] = ()
+    for key in entries:
+        step = entries.child(key)
+        placed.append(_PlacedStep(_read_step(key, step, before), step.where, (*step.where, "depends_on")))
+        before = (key,)
+    return placed
+
+
+def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinition:
+    fields.only(_STEP_KEYS)
+    fields.check_name(key)
+    depends_on = fields.texts("depends_on")
+    return StepDefinition(
+        key=key,
+        name=fields.text("name", key),
+        type=fields.text("type", key),
+        method=fields.method("method"),
+        retries=fields.integer("retries", 1, at_least=1),
+        parameters=fields.json("parameters"),
+        depends_on=before if depends_on is None else depends_on,
+        map=_read_map(fields),
+        timeout=fields.positive_duration("timeout"),
+        isolation=_read_isolation(fields),
+        optional=fields.flag("optional"),
+        backoff=_read_backoff(fields),
+    )
+
+
+def _read_map(fields: Fields) -> bool | str:
+    return fields.text("map") if isinstance(fields.raw("map"), str) else fields.flag("map")
+
+
+def _read_isolation(fields: Fields) -> Isolation | None:
+    value = fields.text("isolation", "").lower()
+    if not value:
+        return None
+    if value in Isolation:
+        return Isolation(value)
+    known = tuple(kind.value for kind in Isolation)
+    fields.source.note_unknown((*fields.where, "isolation"), value, known, kind="isolation")
+    return None
+
+
+def _read_backoff(fields: Fields) -> Backoff:
+    """Read a backoff; a plain duration is the first wait."""
+    if not isinstance(fields.raw("backoff"), Mapping):
+        return _backoff(fields, first=fields.duration("backoff"))
+    entries = fields.child("backoff")
+    entries.only(_BACKOFF_KEYS)
+    return _backoff(
+        entries,
+        first=entries.duration("first"),
+        longest=entries.duration("longest"),
+        factor=entries.number("factor", _USUAL.factor),
+        jitter=entries.number("jitter", _USUAL.jitter),
+    )
+
+
+def _backoff(
+    fields: Fields,
+    *,
+    first: timedelta | None,
+    longest: timedelta | None = None,
+    factor: float = _USUAL.factor,
+    jitter: float = _USUAL.jitter,
+) -> Backoff:
+    """Fill in what was left out: a long first wait raises the usual ceiling, a low ceiling lowers the usual first."""
+    ceiling = max(first or _USUAL.first, _USUAL.longest) if longest is None else longest
+    start = min(_USUAL.first, ceiling) if first is None else first
+    try:
+        return Backoff(start, ceiling, factor, jitter)
+    except DefinitionError as exc:
+        for problem in exc.problems:
+            fields.note(problem.key or "first", problem.text)
+        return _USUAL
+
+
+def _read_events(fields: Fields) -> dict[str, tuple[EventHandler, ...]]:
+    handlers: dict[str, tuple[EventHandler, ...]] = {}
+    for event in fields:
+        if event in EVENT_NAMES:
+            handlers[event] = _read_handlers(event, fields)
+        else:
+            fields.source.note_unknown((*fields.where, event), event, EVENT_NAMES, kind="event")
+    return handlers
+
+
+def _read_handlers(event: str, fields: Fields) -> tuple[EventHandler, ...]:
+    handlers: dict[str, EventHandler] = {}
+    for entry in fields.items(event):
+        handler = _read_handler(entry)
+        # What was delivered is recorded under the handler's name.
+        if handler.name in handlers:
+            entry.note("name", f"{shown(handler.name)} is also the name of another handler of {event}; choose another")
+        handlers[handler.name] = handler
+    return tuple(handlers.values())
+
+
+def _read_handler(fields: Fields) -> EventHandler:
+    fields.only(_HANDLER_KEYS)
+    method = fields.method("method")
+    return EventHandler(
+        name=fields.text("name", method),
+        method=method,
+        retries=fields.integer("retries", 1, at_least=1),
+        parameters=fields.json("parameters"),
+    )
+
+
+def _read_json_steps(fields: Fields) -> list[_PlacedStep]:
+    return [
+        _PlacedStep(_read_json_step(entry), entry.where, (*entry.where, "dependencies"))
+        for entry in fields.items("steps")
+    ]
+
+
+def _read_json_step(fields: Fields) -> StepDefinition:
+    fields.only(_JSON_STEP_KEYS)
+    kind = fields.text("type", "task")
+    if kind not in ("task", "map"):
+        fields.source.note_unknown((*fields.where, "type"), kind, ("task", "map"), kind="type")
+    return StepDefinition(
+        key=fields.text("name"),
+        type=kind,
+        method=fields.text("command"),
+        retries=fields.integer("max_attempts", ATTEMPTS_IN_JSON, at_least=1),
+        depends_on=fields.texts("dependencies") or (),
+        map=kind == "map",
+        timeout=fields.positive_duration("timeout"),
+    )
+
+
+def _json_id(fields: Fields, slug: str | None) -> str:
+    if slug is not None or "id" in fields:
+        return Fields({"id": slug or fields.raw("id")}, (), fields.source).id("id")
+    title = fields.raw("title")
+    words = re.findall(r"[a-z0-9]+", title.lower()) if isinstance(title, str) else []
+    if not words:
+        fields.note("title", f"is {shown(title)}, which gives no id; add an `id`")
+    made = "_".join(words)
+    return f"_{made}" if made[:1].isdigit() else made
+
+
+def _json_meta(fields: Fields) -> dict[str, JsonValue]:
+    version = fields.raw("version")
+    if version is None:
+        return {}
+    if isinstance(version, bool) or not isinstance(version, str | int | float):
+        fields.note("version", f'is {shown(version)}; give a text such as "1.0"')
+    return {"version": str(version)}

@@ -1,0 +1,60 @@
+"""The events that go with a change of state: rows for the outbox, made by the transaction that makes the change.
+
+An event without a handler is a record. Those of groups and runs, and failures, are always kept; a step's start and end only
+where a handler asks for them, since the step's own row says as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from soliplex.ingester.lib.models import LifeCycleEvent
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.wf.definitions import EventHandler
+from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
+from soliplex.ingester.lib.wf.registry import Registry
+from soliplex.ingester.lib.wf.sql import SQL
+
+ONLY_WITH_HANDLER: Final = frozenset({LifeCycleEvent.STEP_START, LifeCycleEvent.STEP_END})
+
+
+class Outbox:
+    """Collects the events of one transaction."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._rows: list[dict[str, Any]] = []
+
+    def add(
+        self,
+        event: LifeCycleEvent,
+        *,
+        workflow_id: str,
+        group_id: int,
+        run_id: int | None = None,
+        step_id: int | None = None,
+        message: str | None = None,
+    ) -> None:
+        row = {"event": event, "group": group_id, "run": run_id, "step": step_id, "message": message, "retries": 1}
+        handlers = self._handlers(workflow_id, event)
+        if handlers:
+            self._rows += [row | {"handler": handler.name, "retries": handler.retries} for handler in handlers]
+        elif event not in ONLY_WITH_HANDLER:
+            self._rows.append(row)
+
+    def wants(self, workflow_ids: Iterable[str], event: LifeCycleEvent) -> bool:
+        return any(self._handlers(workflow_id, event) for workflow_id in workflow_ids)
+
+    def write(self, now: Any) -> Script[bool]:
+        """Insert the rows; says whether there is a handler to call."""
+        if self._rows:
+            yield SQL.insert_events(events=Json(self._rows), now=now)
+        return any("handler" in row for row in self._rows)
+
+    def _handlers(self, workflow_id: str, event: LifeCycleEvent) -> tuple[EventHandler, ...]:
+        try:
+            return self._registry.workflow(workflow_id).handlers_for(event)
+        except (UnknownDefinitionError, DefinitionError):
+            return ()  # the definition is gone: what it asked for cannot be known, and the run must end all the same

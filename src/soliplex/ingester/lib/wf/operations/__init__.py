@@ -1,0 +1,92 @@
+"""The persistence seam of the engine, by verb. Everything that changes a group, run, step, lock or worker goes through here.
+
+Each operation is one transaction, written as a script (`soliplex.ingester.lib.models.transactions`) and run on either database.
+Knows no handlers, no documents, no HTTP.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_next_step, claim_steps
+from soliplex.ingester.lib.wf.operations.deliveries import (
+    Delivery,
+    claim_events,
+    complete_event,
+    error_event,
+    next_event_due,
+    release_event,
+)
+from soliplex.ingester.lib.wf.operations.finish import (
+    Finished,
+    complete_step,
+    error_step,
+    finish_steps,
+    release_step,
+)
+from soliplex.ingester.lib.wf.operations.groups import (
+    cancel_run,
+    cancel_run_group,
+    delete_run_group,
+    recompute_run_status,
+    retry_run,
+    retry_run_group,
+    try_complete_run_group,
+)
+from soliplex.ingester.lib.wf.operations.locks import (
+    acquire_resource_lock,
+    force_release_resource_lock,
+    refresh_resource_lock,
+    release_resource_lock,
+    sweep_expired_resource_locks,
+)
+from soliplex.ingester.lib.wf.operations.runs import NewRun, create_run_group, create_runs
+from soliplex.ingester.lib.wf.operations.workers import (
+    Reaped,
+    check_in,
+    check_out,
+    other_workers,
+    reap_dead_workers,
+    reap_workers,
+    steps_to_stop,
+)
+
+__all__ = [
+    "Claim",
+    "Delivery",
+    "Finished",
+    "NewRun",
+    "NotFoundError",
+    "Pool",
+    "Reaped",
+    "acquire_resource_lock",
+    "cancel_run",
+    "cancel_run_group",
+    "check_in",
+    "check_out",
+    "claim_events",
+    "claim_next_step",
+    "claim_steps",
+    "complete_event",
+    "complete_step",
+    "create_run_group",
+    "create_runs",
+    "delete_run_group",
+    "error_event",
+    "error_step",
+    "finish_steps",
+    "force_release_resource_lock",
+    "next_event_due",
+    "other_workers",
+    "reap_dead_workers",
+    "reap_workers",
+    "recompute_run_status",
+    "refresh_resource_lock",
+    "release_event",
+    "release_resource_lock",
+    "release_step",
+    "retry_run",
+    "retry_run_group",
+    "steps_to_stop",
+    "sweep_expired_resource_locks",
+    "try_complete_run_group",
+]

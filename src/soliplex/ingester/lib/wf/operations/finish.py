@@ -1,0 +1,392 @@
+"""Finishing: recording what became of claimed steps, many at a time, in one transaction.
+
+The number of statements does not depend on the number of steps. A result whose lease no longer matches changes nothing and is
+counted as lost. What follows from the end of a step (dependents that become ready, map steps, runs and groups that end, steps
+that are cancelled because a sibling failed, events) is worked out by `Settlement` in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
+from soliplex.ingester.lib.models.columns import to_sqlite_text, utcnow
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import Link, Row, Script
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.events import Outbox
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.work import Completed, Errored, Expanded, Released, Result
+
+WORK_CHANNEL = "soliplex_work"
+
+
+@dataclass(slots=True)
+class Finished:
+    """What a finishing transaction did."""
+
+    completed: set[int] = field(default_factory=set[int])
+    errored: set[int] = field(default_factory=set[int])
+    """Will be tried again."""
+    failed: set[int] = field(default_factory=set[int])
+    released: set[int] = field(default_factory=set[int])
+    expanded: set[int] = field(default_factory=set[int])
+    lost: set[int] = field(default_factory=set[int])
+    """The lease was another's: nothing was changed."""
+    ready_types: set[str] = field(default_factory=set[str])
+    """Types of which steps became ready."""
+    ended_runs: dict[int, str] = field(default_factory=dict[int, str])
+    ended_groups: set[int] = field(default_factory=set[int])
+    cancelled: int = 0
+    """Steps that waited and were cancelled."""
+    has_deliveries: bool = False
+
+
+async def finish_steps(results: Sequence[Result], *, link: Link | None = None, now: datetime | None = None) -> Finished:
+    """Record the results of claimed steps."""
+    run = link.transact if link else Database.transact
+    return await run(finish_script(results, now=now or utcnow()))
+
+
+async def complete_step(step_id: int, lease: str, *, output: Any = None, now: datetime | None = None) -> bool:
+    """COMPLETED, if the lease still matches. Says whether it did."""
+    result = Completed(step_id=step_id, run_id=0, lease=lease, output=output)
+    finished = await _finish_one(result, now)
+    return step_id in finished.completed
+
+
+async def error_step(
+    step_id: int,
+    lease: str,
+    message: str,
+    *,
+    permanent: bool = False,
+    delay: timedelta = timedelta(),
+    now: datetime | None = None,
+) -> RunStatus | None:
+    """Count a failed attempt: ERROR while attempts remain, else FAILED, which cancels the rest of the run.
+
+    None: the lease no longer matches, and nothing was changed.
+    """
+    result = Errored(step_id=step_id, run_id=0, lease=lease, message=message, permanent=permanent, delay=delay)
+    finished = await _finish_one(result, now)
+    if step_id in finished.lost:
+        return None
+    return RunStatus.FAILED if step_id in finished.failed else RunStatus.ERROR
+
+
+async def release_step(step_id: int, lease: str, *, now: datetime | None = None) -> bool:
+    """Back to PENDING, without counting an attempt. Says whether the lease still matched."""
+    finished = await _finish_one(Released(step_id=step_id, run_id=0, lease=lease), now)
+    return step_id in finished.released
+
+
+async def _finish_one(result: Result, now: datetime | None) -> Finished:
+    return await Database.transact(finish_script([result], now=now or utcnow()))
+
+
+def finish_script(results: Sequence[Result], *, now: datetime) -> Script[Finished]:
+    settlement = yield from settlement_for_steps(results, now)
+    by_kind = _by_kind(results)
+    yield from _complete(by_kind[Completed], settlement)
+    yield from _expand(by_kind[Expanded], settlement)
+    yield from _error(by_kind[Errored], settlement)
+    yield from _release(by_kind[Released], settlement)
+    yield from settlement.settle()
+    yield from _drop_locks(results)
+    finished = yield from settlement.close()
+    known = finished.completed | finished.errored | finished.failed | finished.released | finished.expanded
+    finished.lost = {result.step_id for result in results} - known
+    return finished
+
+
+def _by_kind(results: Iterable[Result]) -> defaultdict[type, list[Any]]:
+    kinds: defaultdict[type, list[Any]] = defaultdict(list)
+    for result in results:
+        kinds[type(result)].append(result)
+    return kinds
+
+
+def settlement_for_steps(results: Sequence[Result], now: datetime) -> Script[Settlement]:
+    run_ids = {result.run_id for result in results}
+    if 0 in run_ids:
+        rows = yield SQL.run_ids_of_steps(ids=[result.step_id for result in results])
+        run_ids = {row["workflow_run_id"] for row in rows}
+    return (yield from settlement_for_runs(run_ids, now))
+
+
+def settlement_for_runs(run_ids: Iterable[int], now: datetime) -> Script[Settlement]:
+    """Hold the runs, and begin to work out what follows for them."""
+    rows = yield SQL.lock_runs(ids=sorted(run_ids))
+    return Settlement(now, {row["id"]: row for row in rows})
+
+
+def _complete(results: list[Completed], settlement: Settlement) -> Script[None]:
+    if not results:
+        return
+    packed = [_packed(result, output=result.output, message=result.message) for result in results]
+    rows = yield SQL.complete_steps(results=Json(packed), now=settlement.now)
+    settlement.ended(rows, RunStatus.COMPLETED)
+
+
+def _packed(result: Completed | Errored, **facts: Any) -> dict[str, Any]:
+    started_at = to_sqlite_text(result.started_at) if result.started_at else None
+    every = {"id": result.step_id, "lease": result.lease, "started_at": started_at, "meta": result.meta, **facts}
+    return {name: value for name, value in every.items() if value is not None}
+
+
+def _expand(results: list[Expanded], settlement: Settlement) -> Script[None]:
+    for result in results:
+        if not result.items:
+            empty = Completed(step_id=result.step_id, run_id=result.run_id, lease=result.lease, output=[])
+            yield from _complete([empty], settlement)
+            continue
+        rows = yield SQL.await_tasks(step_id=result.step_id, lease=result.lease, tasks=len(result.items))
+        if rows:
+            yield SQL.expand_map(step_id=result.step_id, items=Json(result.items), now=settlement.now)
+            settlement.finished.expanded.add(result.step_id)
+            settlement.finished.ready_types.add(rows[0]["step_type"])
+            settlement.recheck(rows)
+
+
+def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
+    if not results:
+        return
+    now = settlement.now
+    packed = [
+        _packed(
+            result,
+            message=result.message,
+            available_at=to_sqlite_text(now + result.delay) if result.delay else None,
+        )
+        for result in results
+    ]
+    rows = yield SQL.error_steps(results=Json(packed), now=now)
+    permanent = {result.step_id for result in results if result.permanent}
+    failing = [row["id"] for row in rows if row["retry"] >= row["retries"] or row["id"] in permanent]
+    settlement.finished.errored |= {row["id"] for row in rows} - set(failing)
+    settlement.recheck(rows)
+    if failing:
+        failed = yield SQL.fail_steps(ids=failing, now=now)
+        settlement.ended(failed, RunStatus.FAILED)
+
+
+def _release(results: list[Released], settlement: Settlement) -> Script[None]:
+    if not results:
+        return
+    packed = [{"id": result.step_id, "lease": result.lease} for result in results]
+    rows = yield SQL.release_steps(results=Json(packed), now=settlement.now)
+    settlement.released(rows)
+
+
+def _drop_locks(results: Sequence[Result]) -> Script[None]:
+    yield SQL.drop_locks_of_leases(leases=sorted({result.lease for result in results}))
+
+
+class _Ended(NamedTuple):
+    row: Row
+    status: RunStatus
+
+
+@dataclass(slots=True)
+class _RunCount:
+    ended: int = 0
+    failed: int = 0
+    message: str | None = None
+
+
+class Settlement:
+    """What the end of some steps brings about, worked out in the transaction that ends them. The runs are held."""
+
+    def __init__(self, now: datetime, runs: dict[int, Row]) -> None:
+        self.now = now
+        self.finished = Finished()
+        self._runs = runs
+        self._outbox = Outbox(get_registry())
+        self._queue: list[_Ended] = []
+        self._counts: defaultdict[int, _RunCount] = defaultdict(_RunCount)
+        self._to_stop: set[int] = set()
+
+    def ended(self, rows: Iterable[Row], status: RunStatus) -> None:
+        """These steps have just ended."""
+        listed = {RunStatus.COMPLETED: self.finished.completed, RunStatus.FAILED: self.finished.failed}.get(status)
+        event = {RunStatus.COMPLETED: LifeCycleEvent.STEP_END, RunStatus.FAILED: LifeCycleEvent.STEP_FAILED}.get(status)
+        for row in rows:
+            self._queue.append(_Ended(row, status))
+            if listed is not None:
+                listed.add(row["id"])
+            if event is not None:
+                self._note(event, row)
+
+    def released(self, rows: Iterable[Row]) -> None:
+        """These steps have just gone back to PENDING."""
+        rows = list(rows)
+        self.finished.released |= {row["id"] for row in rows}
+        self.recheck(rows)
+
+    def recheck(self, rows: Iterable[Row]) -> None:
+        """These steps wait (again): if their run is to stop, they are cancelled."""
+        for row in rows:
+            run = self._runs[row["workflow_run_id"]]
+            if run["cancel_requested_at"] is not None:
+                self._to_stop.add(run["id"])
+
+    def stop(self, run_ids: Iterable[int]) -> None:
+        """What waits in these runs is to be cancelled."""
+        self._to_stop |= set(run_ids)
+
+    def settle(self) -> Script[None]:
+        """Follow the consequences until there are no more."""
+        while self._queue or self._to_stop:
+            ended, self._queue = self._queue, []
+            tasks = [each for each in ended if each.row["parent_step_id"] is not None]
+            steps = [each for each in ended if each.row["parent_step_id"] is None]
+            yield from self._release_dependents(steps)
+            self._count(steps)
+            yield from self._stop_runs(ended)
+            yield from self._settle_tasks(tasks)
+
+    def close(self) -> Script[Finished]:
+        """Advance the runs and groups, and write the events."""
+        ended = yield from self._advance_runs()
+        yield from self._advance_groups(ended)
+        self.finished.has_deliveries = yield from self._outbox.write(self.now)
+        return self.finished
+
+    def _release_dependents(self, steps: list[_Ended]) -> Script[None]:
+        ids = [row["id"] for row, status in steps if status is RunStatus.COMPLETED or _is_skipped(row, status)]
+        if not ids:
+            return
+        rows = yield SQL.release_dependents(ids=ids)
+        self.finished.ready_types |= {row["step_type"] for row in rows if row["remaining_deps"] == 0}
+
+    def _count(self, steps: list[_Ended]) -> None:
+        for row, status in steps:
+            count = self._counts[row["workflow_run_id"]]
+            count.ended += 1
+            if status is RunStatus.FAILED and not row["optional"]:
+                count.failed += 1
+                count.message = f"step {row['workflow_step_name']!r} failed: {row['status_message']}"
+
+    def _stop_runs(self, ended: list[_Ended]) -> Script[None]:
+        """A failure ends its run: what waits is cancelled here, what runs is stopped by the worker that holds it."""
+        failing = {row["workflow_run_id"] for row, status in ended if status is RunStatus.FAILED and not row["optional"]}
+        if failing:
+            yield SQL.mark_runs_stopping(ids=sorted(failing), now=self.now)
+        stopping, self._to_stop = failing | self._to_stop, set()
+        if stopping:
+            rows = yield SQL.cancel_waiting_steps(ids=sorted(stopping), now=self.now)
+            self.finished.cancelled += len(rows)
+            self.ended(rows, RunStatus.CANCELLED)
+
+    def _settle_tasks(self, tasks: list[_Ended]) -> Script[None]:
+        if not tasks:
+            return
+        failed = sorted({row["parent_step_id"] for row, status in tasks if status is RunStatus.FAILED})
+        if failed:
+            rows = yield SQL.cancel_waiting_tasks(ids=failed, now=self.now)
+            tasks = tasks + [_Ended(row, RunStatus.CANCELLED) for row in rows]
+        ended = Counter(row["parent_step_id"] for row, _ in tasks)
+        parents = yield SQL.parents_by_id(ids=sorted(ended))
+        waiting = {parent["id"]: parent["remaining_tasks"] - ended[parent["id"]] for parent in parents}
+        going_on = [{"id": parent, "remaining": left} for parent, left in waiting.items() if left > 0]
+        if going_on:
+            yield SQL.advance_parents(parents=Json(going_on))
+        yield from self._end_parents([parent for parent, left in waiting.items() if left == 0])
+
+    def _end_parents(self, ids: list[int]) -> Script[None]:
+        if not ids:
+            return
+        counts = yield SQL.count_tasks(ids=ids)
+        failed = [row for row in counts if row["failed"]]
+        cancelled = [row["parent_step_id"] for row in counts if row["cancelled"] and not row["failed"]]
+        completed = [row["parent_step_id"] for row in counts if not row["failed"] and not row["cancelled"]]
+        if completed:
+            rows = yield SQL.complete_parents(ids=completed, now=self.now)
+            self.ended(rows, RunStatus.COMPLETED)
+        for row in failed:
+            message = f"{row['failed']} of its tasks failed: {row['message']}"
+            yield SQL.error_parents(step_id=row["parent_step_id"], message=message, now=self.now)
+        if failed:
+            rows = yield SQL.fail_steps(ids=[row["parent_step_id"] for row in failed], now=self.now)
+            self.ended(rows, RunStatus.FAILED)
+        if cancelled:
+            yield SQL.release_parents(ids=cancelled, now=self.now)
+            rows = yield SQL.cancel_parents(ids=cancelled, now=self.now)
+            self.ended(rows, RunStatus.CANCELLED)
+
+    def _advance_runs(self) -> Script[list[Row]]:
+        if not self._counts:
+            return []
+        packed = [
+            {"id": run_id, "ended": count.ended, "failed": count.failed, "message": count.message}
+            for run_id, count in sorted(self._counts.items())
+        ]
+        rows = yield SQL.advance_runs(runs=Json(packed), now=self.now)
+        ended = [row for row in rows if row["status"] in _FINAL]
+        flows = [row["id"] for row in ended if row["doc_id"] is None and row["status"] == RunStatus.COMPLETED]
+        if flows:
+            yield SQL.gather_run_outputs(ids=flows)
+        return ended
+
+    def _advance_groups(self, ended: list[Row]) -> Script[None]:
+        if not ended:
+            return
+        groups: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for run in ended:
+            self.finished.ended_runs[run["id"]] = run["status"]
+            groups[run["run_group_id"]][run["status"]] += 1
+            self._note_run(run)
+        packed = [
+            {
+                "id": group_id,
+                "ended": counts.total(),
+                "failed": counts[RunStatus.FAILED],
+                "cancelled": counts[RunStatus.CANCELLED],
+            }
+            for group_id, counts in sorted(groups.items())
+        ]
+        rows = yield SQL.advance_groups(groups=Json(packed), now=self.now)
+        for group in rows:
+            if group["remaining_runs"] == 0:
+                self.finished.ended_groups.add(group["id"])
+                workflow_id = group["workflow_definition_id"]
+                self._outbox.add(LifeCycleEvent.GROUP_END, workflow_id=workflow_id, group_id=group["id"])
+
+    def _note(self, event: LifeCycleEvent, row: Row) -> None:
+        run = self._runs[row["workflow_run_id"]]
+        self._outbox.add(
+            event,
+            workflow_id=run["workflow_definition_id"],
+            group_id=run["run_group_id"],
+            run_id=run["id"],
+            step_id=row["id"],
+            message=row["status_message"] if event is LifeCycleEvent.STEP_FAILED else None,
+        )
+
+    def _note_run(self, run: Row) -> None:
+        facts = self._runs[run["id"]]
+        completed = run["status"] == RunStatus.COMPLETED
+        self._outbox.add(
+            LifeCycleEvent.ITEM_END if completed else LifeCycleEvent.ITEM_FAILED,
+            workflow_id=facts["workflow_definition_id"],
+            group_id=facts["run_group_id"],
+            run_id=run["id"],
+            message=None if completed else _why(run["status"], self._counts[run["id"]].message),
+        )
+
+
+_FINAL = frozenset(str(status) for status in RunStatus if status.is_final)
+
+
+def _is_skipped(row: Row, status: RunStatus) -> bool:
+    """An optional step that failed lets the run go on without it."""
+    return status is RunStatus.FAILED and bool(row["optional"])
+
+
+def _why(status: str, message: str | None) -> str:
+    return message or ("the run was cancelled" if status == RunStatus.CANCELLED else "the run failed")

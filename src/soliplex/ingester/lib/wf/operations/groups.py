@@ -1,0 +1,220 @@
+"""Groups and runs as a whole: cancelling, retrying by hand, deleting, and counting anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.transactions import Row, Script
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.events import Outbox
+from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, settlement_for_runs
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
+
+RUNS_AT_ONCE: Final = 500
+"""Cancelling and retrying go through a large group in transactions of this many runs, so that nobody waits long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What a cancellation found to stop."""
+
+    runs: int
+    steps: int
+    """Steps that waited and are cancelled; running ones are stopped by their workers within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What a manual retry put back."""
+
+    reset_runs: int
+    reset_steps: int
+
+
+async def cancel_run(run_id: int, *, now: datetime | None = None) -> Cancelled:
+    """Stop a run: what waits is cancelled now, what runs is stopped by the worker that holds it."""
+    moment = now or utcnow()
+    await _require(SQL.run_exists(run_id=run_id), "workflow run", run_id)
+    cancelled = await Database.transact(_cancel_script([run_id], moment))
+    work_is_ready()
+    return cancelled
+
+
+async def cancel_run_group(group_id: int, *, now: datetime | None = None) -> Cancelled:
+    """Stop every run of a group.
+
+    The wish is recorded for all of them first, in one statement: a worker that claims one of their steps meanwhile does not
+    execute it.
+    """
+    moment = now or utcnow()
+
+    def flag() -> Script[list[int]]:
+        if not (yield SQL.flag_group(group_id=group_id, now=moment)):
+            raise NotFoundError("run group", group_id)
+        rows = yield SQL.flag_runs_of_group(group_id=group_id, now=moment)
+        return sorted(row["id"] for row in rows)
+
+    run_ids = await Database.transact(flag())
+    steps = 0
+    for start in range(0, len(run_ids), RUNS_AT_ONCE):
+        part = await Database.transact(_cancel_script(run_ids[start : start + RUNS_AT_ONCE], moment))
+        steps += part.steps
+    work_is_ready()
+    return Cancelled(len(run_ids), steps)
+
+
+def _cancel_script(run_ids: Sequence[int], now: datetime) -> Script[Cancelled]:
+    settlement = yield from settlement_for_runs(run_ids, now)
+    rows = yield SQL.mark_runs_stopping(ids=sorted(run_ids), now=now)
+    settlement.stop(row["id"] for row in rows)
+    yield from settlement.settle()
+    finished = yield from settlement.close()
+    yield SQL.notify(channel=WORK_CHANNEL)
+    return Cancelled(len(rows), finished.cancelled)
+
+
+async def retry_run_group(group_id: int, *, hard: bool = False, now: datetime | None = None) -> Retried:
+    """Put the failed and cancelled steps of a group back to PENDING; hard: all that are not COMPLETED."""
+    moment = now or utcnow()
+
+    def runs_to_retry() -> Script[list[int]]:
+        if not (yield SQL.lock_group(group_id=group_id)):
+            raise NotFoundError("run group", group_id)
+        rows = yield SQL.unfinished_runs_of_group(group_id=group_id, hard=hard)
+        return sorted(row["id"] for row in rows)
+
+    run_ids = await Database.transact(runs_to_retry())
+    runs = steps = 0
+    for start in range(0, len(run_ids), RUNS_AT_ONCE):
+        part = await Database.transact(_retry_script(run_ids[start : start + RUNS_AT_ONCE], hard=hard, now=moment))
+        runs, steps = runs + part.reset_runs, steps + part.reset_steps
+    work_is_ready()
+    return Retried(runs, steps)
+
+
+async def retry_run(run_id: int, *, hard: bool = False, now: datetime | None = None) -> Retried:
+    """As retry_run_group, for one run."""
+    await _require(SQL.run_exists(run_id=run_id), "workflow run", run_id)
+    retried = await Database.transact(_retry_script([run_id], hard=hard, now=now or utcnow()))
+    work_is_ready()
+    return retried
+
+
+def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Script[Retried]:
+    held = yield SQL.lock_runs(ids=sorted(run_ids))
+    before = {row["id"]: row for row in (yield SQL.runs_by_id(ids=[row["id"] for row in held]))}
+    chosen = [run_id for run_id, run in before.items() if hard or run["status"] in _RETRIED]
+    if not chosen:
+        return Retried(0, 0)
+    if hard:
+        # A running step loses its lease here: what its worker still computes will be dropped.
+        yield SQL.drop_locks_of_runs(ids=chosen)
+        yield SQL.release_running_steps(ids=chosen, now=now)
+    reset = yield (SQL.reset_unfinished_steps if hard else SQL.reset_ended_steps)(ids=chosen, now=now)
+    touched = sorted({row["workflow_run_id"] for row in reset})
+    if not touched:
+        return Retried(0, 0)
+    yield SQL.recount_dependencies(ids=touched)
+    yield SQL.recount_tasks(ids=touched, now=now)
+    yield SQL.reopen_runs(ids=touched, now=now)
+    ended = [run for run_id, run in before.items() if run_id in set(touched) and run["status"] in _ENDED]
+    yield from _reopen_groups(ended, now)
+    yield SQL.notify(channel=WORK_CHANNEL)
+    return Retried(len(touched), len(reset))
+
+
+def _reopen_groups(ended: Sequence[Row], now: datetime) -> Script[None]:
+    groups = sorted({run["run_group_id"] for run in ended})
+    for group_id in groups:
+        own = [run for run in ended if run["run_group_id"] == group_id]
+        yield SQL.lock_group(group_id=group_id)
+        yield SQL.reopen_group(
+            group_id=group_id,
+            runs=len(own),
+            failed=sum(run["status"] == RunStatus.FAILED for run in own),
+            cancelled=sum(run["status"] == RunStatus.CANCELLED for run in own),
+            now=now,
+        )
+
+
+_RETRIED = frozenset({str(RunStatus.FAILED), str(RunStatus.CANCELLED)})
+_ENDED = _RETRIED | {str(RunStatus.COMPLETED)}
+
+
+async def recompute_run_status(run_id: int, *, now: datetime | None = None) -> RunStatus:
+    """Count the run's steps anew and derive its status from them. Doing it twice changes nothing."""
+    moment = now or utcnow()
+
+    def script() -> Script[RunStatus]:
+        held = yield SQL.lock_runs(ids=[run_id])
+        if not held:
+            raise NotFoundError("workflow run", run_id)
+        before = (yield SQL.runs_by_id(ids=[run_id]))[0]
+        rows = yield SQL.recount_run(run_id=run_id, now=moment)
+        if rows[0]["status"] != before["status"] and rows[0]["status"] in _ENDED:
+            yield from _recount_group(before["run_group_id"], moment)
+        return RunStatus(rows[0]["status"])
+
+    return await Database.transact(script())
+
+
+async def try_complete_run_group(group_id: int, *, now: datetime | None = None) -> bool:
+    """End the group if all its runs have ended. True for the one caller whose update ended it: GROUP_END is its to fire."""
+    moment = now or utcnow()
+    return await Database.transact(_recount_group(group_id, moment))
+
+
+def _recount_group(group_id: int, now: datetime) -> Script[bool]:
+    before = yield SQL.lock_group(group_id=group_id)
+    if not before:
+        raise NotFoundError("run group", group_id)
+    rows = yield SQL.recount_group(group_id=group_id, now=now)
+    ended = rows[0]["status"] in _ENDED and before[0]["status"] not in _ENDED
+    if ended:
+        outbox = Outbox(get_registry())
+        outbox.add(LifeCycleEvent.GROUP_END, workflow_id=rows[0]["workflow_definition_id"], group_id=group_id)
+        yield from outbox.write(now)
+    return ended
+
+
+async def delete_run_group(run_group_id: int) -> dict[str, int]:
+    """Delete a group with its runs, steps and events, and say how many of each."""
+
+    def script() -> Script[dict[str, int]]:
+        if not (yield SQL.lock_group(group_id=run_group_id)):
+            raise NotFoundError("run group", run_group_id)
+        counts = (yield SQL.count_group(group_id=run_group_id))[0]
+        for statement in (
+            SQL.delete_locks_of_group,
+            SQL.delete_edges_of_group,
+            SQL.delete_tasks_of_group,
+            SQL.delete_steps_of_group,
+            SQL.delete_events_of_group,
+            SQL.delete_runs_of_group,
+            SQL.delete_group,
+        ):
+            yield statement(group_id=run_group_id)
+        deleted = {
+            "deleted_runsteps": counts["steps"],
+            "deleted_lifecyclehistory": counts["events"],
+            "deleted_workflowruns": counts["runs"],
+            "deleted_rungroups": 1,
+        }
+        return {**deleted, "total_deleted": sum(deleted.values())}
+
+    return await Database.transact(script())
+
+
+async def _require(call: object, kind: str, name: object) -> None:
+    def script() -> Script[bool]:
+        return bool((yield call))  # pyright: ignore[reportReturnType]  a Call
+
+    if not await Database.transact(script()):
+        raise NotFoundError(kind, name)

@@ -1,0 +1,114 @@
+"""Resource locks: one holder per key, for workers and for direct callers (command line, web, lifecycle handlers) alike."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from soliplex.ingester.lib.models import Database, ResourceLock, ResourceLockKind
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import Row, Rows, Script, as_datetime, as_json, single
+from soliplex.ingester.lib.wf.operations.claim import DEFAULT_LOCK_TTL
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
+
+_audit = logging.getLogger("soliplex.ingester.audit")
+
+
+async def acquire_resource_lock(
+    resource_key: str,
+    holder_id: str,
+    holder_kind: ResourceLockKind,
+    *,
+    step_id: int | None = None,
+    ttl: timedelta = DEFAULT_LOCK_TTL,
+    meta: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+) -> bool:
+    """Take the lock, unless another holds it and has not let it expire. Expired locks are swept on the way."""
+    moment = now or utcnow()
+
+    def script() -> Script[Rows]:
+        yield SQL.sweep_locks(now=moment)
+        return (
+            yield SQL.acquire_lock(
+                resource_key=resource_key,
+                holder_id=holder_id,
+                holder_kind=ResourceLockKind(holder_kind).value,
+                step_id=step_id,
+                now=moment,
+                expires_at=moment + ttl,
+                meta=Json(dict(meta or {})),
+            )
+        )
+
+    return bool(await Database.transact(script()))
+
+
+async def refresh_resource_lock(
+    resource_key: str, holder_id: str, *, ttl: timedelta = DEFAULT_LOCK_TTL, now: datetime | None = None
+) -> bool:
+    """Put off the lock's expiry. False: it is no longer the holder's."""
+    expires_at = (now or utcnow()) + ttl
+    call = SQL.refresh_lock(resource_key=resource_key, holder_id=holder_id, expires_at=expires_at)
+    return bool(await Database.transact(single(call)))
+
+
+async def release_resource_lock(resource_key: str, holder_id: str) -> bool:
+    """Give the lock back. Doing it twice does no harm."""
+    released = bool(await Database.transact(single(SQL.release_lock(resource_key=resource_key, holder_id=holder_id))))
+    if released:
+        work_is_ready()
+    return released
+
+
+async def force_release_resource_lock(resource_key: str, *, requested_by: str) -> ResourceLock | None:
+    """Break the lock, whoever holds it. The break is written to the audit log. Gives the lock that was broken."""
+    rows = await Database.transact(single(SQL.force_release_lock(resource_key=resource_key)))
+    if not rows:
+        return None
+    lock = _lock(rows[0])
+    _audit.warning(
+        "resource lock broken by force: key=%s holder=%s kind=%s step=%s acquired_at=%s requested_by=%s",
+        lock.resource_key,
+        lock.holder_id,
+        lock.holder_kind,
+        lock.step_id,
+        lock.acquired_at,
+        requested_by,
+    )
+    work_is_ready()
+    return lock
+
+
+async def sweep_expired_resource_locks(*, now: datetime | None = None) -> list[str]:
+    """Remove the locks whose time is over; gives their keys."""
+    rows = await Database.transact(single(SQL.sweep_locks(now=now or utcnow())))
+    if rows:
+        work_is_ready()
+    return [row["resource_key"] for row in rows]
+
+
+async def find_resource_lock(resource_key: str) -> ResourceLock | None:
+    rows = await Database.transact(single(SQL.find_lock(resource_key=resource_key)))
+    return _lock(rows[0]) if rows else None
+
+
+async def refresh_locks_of_leases(leases: list[str], *, ttl: timedelta, now: datetime | None = None) -> int:
+    """Put off the expiry of all locks a worker holds."""
+    if not leases:
+        return 0
+    call = SQL.refresh_locks_of_leases(leases=leases, expires_at=(now or utcnow()) + ttl)
+    return len(await Database.transact(single(call)))
+
+
+def _lock(row: Row) -> ResourceLock:
+    values = {name: row[name] for name in row.keys()}  # noqa: SIM118  rows iterate over values
+    for name in ("acquired_at", "expires_at"):
+        values[name] = as_datetime(values[name])
+    values["holder_kind"] = ResourceLockKind(values["holder_kind"])
+    values["holder_meta"] = as_json(values.get("holder_meta") or {})
+    return ResourceLock(**values)

@@ -1,0 +1,211 @@
+"""Creating runs: a whole batch in one transaction with a handful of statements, whatever its size.
+
+Each run gets a queue key in virtual time: the key of the work that is under way, plus its place in its group. Steps are claimed
+in the order of keys, so a small group that starts late goes beside a large one and not behind it, at no cost per claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from soliplex.ingester.lib.errors import ConflictError, NotFoundError
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
+from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What one run is about: a document, or an input of its own."""
+
+    doc_id: str | None = None
+    params: Mapping[str, Any] | None = None
+    input: Any = None
+
+    def packed(self) -> dict[str, Any]:
+        facts = {"doc_id": self.doc_id, "params": dict(self.params) if self.params else None, "input": self.input}
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The group and its new runs."""
+
+    group_id: int
+    run_ids: list[int]
+
+
+async def create_run_group(
+    workflow: WorkflowDefinition,
+    params: ParameterSet | None,
+    runs: Sequence[NewRun],
+    *,
+    name: str | None = None,
+    batch_id: int | None = None,
+    priority: int = 0,
+    resource_keys: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> Created:
+    """Start a group with these runs. `resource_keys` gives steps, by key, the resource each needs to itself."""
+    moment = now or utcnow()
+    plan = _Plan(workflow, params, batch_id, priority, resource_keys or {}, moment)
+
+    def script() -> Script[Created]:
+        rows = yield SQL.insert_group(
+            name=name,
+            workflow_id=workflow.id,
+            param_id=params.id if params else "",
+            batch_id=batch_id,
+            now=moment,
+        )
+        group_id = rows[0]["id"]
+        run_ids = yield from _insert_runs(plan, group_id, runs)
+        return Created(group_id, run_ids)
+
+    created = await Database.transact(script())
+    work_is_ready()
+    return created
+
+
+async def create_runs(
+    group_id: int,
+    workflow: WorkflowDefinition,
+    params: ParameterSet | None,
+    runs: Sequence[NewRun],
+    *,
+    batch_id: int | None = None,
+    priority: int = 0,
+    resource_keys: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> Created:
+    """Add runs to a group."""
+    plan = _Plan(workflow, params, batch_id, priority, resource_keys or {}, now or utcnow())
+
+    def script() -> Script[Created]:
+        rows = yield SQL.lock_group(group_id=group_id)
+        if not rows:
+            raise NotFoundError("run group", group_id)
+        if rows[0]["cancel_requested_at"] is not None:
+            raise ConflictError(f"run group {group_id} was cancelled: start a new one, or retry it first")
+        run_ids = yield from _insert_runs(plan, group_id, runs)
+        return Created(group_id, run_ids)
+
+    created = await Database.transact(script())
+    work_is_ready()
+    return created
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    workflow: WorkflowDefinition
+    params: ParameterSet | None
+    batch_id: int | None
+    priority: int
+    resource_keys: Mapping[str, str]
+    now: datetime
+
+
+def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
+    if not runs:
+        return []
+    config_ids = yield from _step_configs(plan)
+    front = yield from _front()
+    rows = yield SQL.insert_runs(
+        workflow_id=plan.workflow.id,
+        group_id=group_id,
+        batch_id=plan.batch_id,
+        priority=plan.priority,
+        now=plan.now,
+        runs=Json([run.packed() for run in runs]),
+        steps=len(plan.workflow.steps),
+        front=front,
+    )
+    run_ids = sorted(row["id"] for row in rows)
+    new_runs: dict[str, Any] = {"group_id": group_id, "first_id": run_ids[0]}
+    yield SQL.insert_steps(**new_runs, templates=Json(_templates(plan, config_ids)), now=plan.now)
+    if edges := _edges(plan.workflow):
+        yield SQL.insert_edges(**new_runs, edges=Json(edges))
+    yield SQL.grow_group(group_id=group_id, runs=len(run_ids))
+    yield SQL.notify(channel=WORK_CHANNEL)
+    return run_ids
+
+
+def _front() -> Script[int]:
+    """Where a group that starts now joins the queue: beside what runs; if nothing runs, at the head of what is ready."""
+    running = yield SQL.running_front()
+    if running and running[0]["queue_key"] is not None:
+        return running[0]["queue_key"]
+    heads = yield SQL.ready_types()
+    return min((head["queue_key"] for head in heads), default=0)
+
+
+def _templates(plan: _Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:
+    leaves = {step.key for step in plan.workflow.leaf_steps}
+    return [
+        {
+            "number": number,
+            "name": step.key,
+            "type": step.type,
+            "config_id": config_ids[step.key],
+            "is_last": step.key in leaves,
+            "retries": step.retries,
+            "resource_key": plan.resource_keys.get(step.key),
+            "deps": len(step.depends_on),
+            "timeout": step.timeout.total_seconds() if step.timeout else None,
+            "isolation": step.isolation,
+            "optional": step.optional,
+        }
+        for number, step in enumerate(plan.workflow.steps, start=1)
+    ]
+
+
+def _edges(workflow: WorkflowDefinition) -> list[tuple[int, int]]:
+    numbers = {step.key: number for number, step in enumerate(workflow.steps, start=1)}
+    return [(numbers[before], numbers[step.key]) for step in workflow.steps for before in step.depends_on]
+
+
+def _step_configs(plan: _Plan) -> Script[dict[str, int]]:
+    """The ids of the steps' configurations, each stored once, and the record of the parameter set that led to them."""
+    cumulative = cumulative_configs(plan.workflow, plan.params)
+    ids: dict[str, int] = {}
+    for step in plan.workflow.steps:
+        ids[step.key] = yield from _step_config(step, cumulative[step.key], plan.now)
+    if plan.params is not None:
+        yield from _config_set(plan.params, sorted(set(ids.values())), plan.now)
+    return ids
+
+
+def _step_config(step: StepDefinition, cumulative: CumulativeConfig, now: datetime) -> Script[int]:
+    key = {"step_type": step.type, "hash": _sha256(cumulative.cumulative_json)}
+    found = yield SQL.find_step_config(**key)
+    if not found:
+        config = Json(cumulative.config)
+        found = yield SQL.insert_step_config(**key, config=config, cumulative=cumulative.cumulative_json, now=now)
+    if not found:  # another process stored it in the meantime
+        found = yield SQL.find_step_config(**key)
+    return found[0]["id"]
+
+
+def _config_set(params: ParameterSet, config_ids: list[int], now: datetime) -> Script[None]:
+    key = {"yaml_id": params.id, "hash": _sha256(params.text)}
+    found = yield SQL.find_config_set(**key)
+    if not found:
+        found = yield SQL.insert_config_set(**key, contents=params.text, now=now)
+    if not found:
+        found = yield SQL.find_config_set(**key)
+    for config_id in config_ids:
+        yield SQL.insert_config_set_item(config_set_id=found[0]["id"], config_id=config_id)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

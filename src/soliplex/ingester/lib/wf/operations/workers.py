@@ -1,0 +1,102 @@
+"""Workers: checking in and out, and giving back what a dead one held.
+
+A worker is dead when its check-in is older than a threshold, or when the lock it holds for life is free (see `liveness`). A wrong
+guess does no harm: every write of a worker is gated on leases that the reaper has taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import Rows, Script, single
+from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
+from soliplex.ingester.lib.wf.work import Released
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What was taken from dead workers."""
+
+    workers: tuple[str, ...] = ()
+    steps: int = 0
+    events: int = 0
+    locks: int = 0
+
+
+async def check_in(
+    worker_id: str,
+    *,
+    hostname: str | None = None,
+    pid: int | None = None,
+    meta: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+) -> None:
+    """Say that the worker is alive."""
+    call = SQL.check_in(
+        worker_id=worker_id, hostname=hostname, pid=pid, meta=Json(dict(meta or {})), now=now or utcnow()
+    )
+    await Database.transact(single(call))
+
+
+async def check_out(worker_id: str) -> None:
+    """Say that the worker is leaving, so that nobody waits for it."""
+    await Database.transact(single(SQL.check_out(worker_id=worker_id)))
+
+
+async def other_workers(worker_id: str) -> list[str]:
+    rows = await Database.transact(single(SQL.other_workers(worker_id=worker_id)), durable=False)
+    return [row["id"] for row in rows]
+
+
+async def steps_to_stop(worker_id: str) -> set[int]:
+    """The steps this worker runs whose run was cancelled or has failed."""
+    rows = await Database.transact(single(SQL.steps_to_stop(worker_id=worker_id)), durable=False)
+    return {row["id"] for row in rows}
+
+
+async def reap_dead_workers(my_id: str, threshold: timedelta | float, *, now: datetime | None = None) -> Reaped:
+    """Give back what workers held that have not checked in for longer than the threshold; never the caller's own."""
+    moment = now or utcnow()
+    silence = threshold if isinstance(threshold, timedelta) else timedelta(seconds=threshold)
+    return await _reap(SQL.remove_silent_workers(worker_id=my_id, silent_since=moment - silence), moment)
+
+
+async def reap_workers(my_id: str, dead: Iterable[str], *, now: datetime | None = None) -> Reaped:
+    """Give back what these workers held; never the caller's own."""
+    return await _reap(SQL.remove_workers(worker_id=my_id, ids=list(dead)), now or utcnow())
+
+
+async def _reap(removal: Any, now: datetime) -> Reaped:
+    def script() -> Script[Reaped]:
+        removed = yield removal
+        forgotten = yield SQL.workers_without_checkin()
+        dead = sorted({row["id"] for row in (*removed, *forgotten)})
+        if not dead:
+            return Reaped()
+        return (yield from _give_back(tuple(dead), now))
+
+    reaped = await Database.transact(script())
+    if reaped.steps or reaped.events:
+        work_is_ready()
+    return reaped
+
+
+def _give_back(dead: tuple[str, ...], now: datetime) -> Script[Reaped]:
+    rows = yield SQL.running_steps_of_workers(ids=list(dead))
+    results = [Released(step_id=row["id"], run_id=row["workflow_run_id"], lease=row["lease_token"]) for row in rows]
+    released = 0
+    locks = yield SQL.drop_locks_held_by(leases=sorted({result.lease for result in results}))
+    if results:
+        finished = yield from finish_script(results, now=now)
+        released = len(finished.released)
+    events = yield SQL.release_events_of_workers(ids=list(dead), now=now)
+    yield SQL.notify(channel=WORK_CHANNEL)
+    return Reaped(dead, released, len(events), len(locks))

@@ -1,0 +1,80 @@
+-- The types that have a ready step, by a walk that makes one probe of the index per type, however many steps are ready;
+-- with the head of each type's queue.
+-- :name ready_types
+WITH RECURSIVE kind (step_type) AS (
+    SELECT min(step_type) FROM runstep WHERE {ready}
+    UNION ALL
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > kind.step_type)
+      FROM kind WHERE kind.step_type IS NOT NULL
+)
+SELECT kind.step_type,
+       (SELECT priority FROM runstep WHERE {ready} AND step_type = kind.step_type
+         ORDER BY priority DESC, queue_key, id LIMIT 1) AS priority,
+       (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type
+         ORDER BY priority DESC, queue_key, id LIMIT 1) AS queue_key
+  FROM kind WHERE kind.step_type IS NOT NULL;
+
+-- As ready_types, for steps that need a resource.
+-- :name ready_keyed_types
+WITH RECURSIVE kind (step_type) AS (
+    SELECT min(step_type) FROM runstep WHERE {ready_keyed}
+    UNION ALL
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready_keyed} AND step_type > kind.step_type)
+      FROM kind WHERE kind.step_type IS NOT NULL
+)
+SELECT step_type FROM kind WHERE step_type IS NOT NULL;
+
+-- The first key after :after that has ready steps of the type and no live lock. One probe per key that is passed over.
+-- :name next_free_key
+WITH RECURSIVE walk (resource_key) AS (
+    SELECT min(resource_key) FROM runstep WHERE {ready_keyed} AND step_type = :step_type AND resource_key > :after
+    UNION ALL
+    SELECT (SELECT min(s.resource_key) FROM runstep s
+             WHERE s.status IN ('PENDING', 'ERROR') AND s.remaining_deps = 0 AND s.remaining_tasks = 0
+               AND s.available_at IS NULL AND s.resource_key IS NOT NULL
+               AND s.step_type = :step_type AND s.resource_key > walk.resource_key)
+      FROM walk
+     WHERE EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND l.expires_at > :now)
+)
+SELECT resource_key FROM walk
+ WHERE resource_key IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND l.expires_at > :now);
+
+-- SQLite has one writer, so nothing can come between the choice and the update.
+-- :name claim_ready
+UPDATE runstep
+   SET status = 'RUNNING', worker_id = :worker_id, lease_token = :lease, start_date = :now, status_date = :now,
+       status_message = NULL
+ WHERE id IN (SELECT id FROM runstep WHERE {ready} AND step_type = :step_type
+               ORDER BY priority DESC, queue_key, id LIMIT :limit)
+RETURNING {claimed_columns};
+
+-- :name claim_ready_keyed
+UPDATE runstep
+   SET status = 'RUNNING', worker_id = :worker_id, lease_token = :lease, start_date = :now, status_date = :now,
+       status_message = NULL
+ WHERE id IN (SELECT id FROM runstep WHERE {ready_keyed} AND step_type = :step_type AND resource_key = :resource_key
+               ORDER BY priority DESC, queue_key, id LIMIT :limit)
+RETURNING {claimed_columns};
+
+-- Steps whose time has come join the ready ones. A few hundred at a time keep the transaction short.
+-- :name promote_due_steps
+UPDATE runstep SET available_at = NULL
+ WHERE id IN (SELECT id FROM runstep WHERE available_at IS NOT NULL AND available_at <= :now ORDER BY available_at LIMIT 500)
+RETURNING id;
+
+-- :name next_due
+SELECT min(available_at) AS due FROM runstep WHERE available_at IS NOT NULL;
+
+-- :name runs_by_id
+SELECT {run_columns} FROM workflowrun WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- :name start_runs
+UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'
+RETURNING id, run_group_id;
+
+-- :name start_groups
+UPDATE rungroup SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'
+RETURNING id;

@@ -1,0 +1,21 @@
+-- :fragment waiting
+status IN ('PENDING', 'ERROR')
+
+-- A step that can be claimed now. The words are those of the partial indexes: SQLite uses such an index only when a query
+-- repeats its condition term by term.
+-- :fragment ready
+status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL
+    AND resource_key IS NULL
+
+-- :fragment ready_keyed
+status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL
+    AND resource_key IS NOT NULL
+
+-- :fragment claimed_columns
+id, workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step, created_date,
+    priority, queue_key, start_date, status_date, retry, retries, status, status_message, status_meta, worker_id, lease_token,
+    resource_key, parent_step_id, item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input
+
+-- :fragment run_columns
+id, workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, start_date, completed_date, status,
+    status_date, status_message, status_meta, run_params, input, remaining_steps, failed_steps, queue_key, cancel_requested_at

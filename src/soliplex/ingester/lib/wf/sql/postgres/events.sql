@@ -1,0 +1,17 @@
+-- :name claim_events
+WITH picked AS MATERIALIZED (
+    SELECT id AS picked_id FROM lifecyclehistory WHERE {waiting} AND available_at <= :now
+     ORDER BY available_at, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE lifecyclehistory
+   SET status = 'RUNNING', status_date = :now, worker_id = :worker_id, lease_token = :lease
+  FROM picked WHERE id = picked_id
+RETURNING id, event, handler_name, run_group_id, workflow_run_id, step_id, retry, retries, status_message;
+
+-- :name error_event
+UPDATE lifecyclehistory
+   SET retry = retry + 1, status = CASE WHEN retry + 1 >= retries THEN 'FAILED' ELSE 'ERROR' END, status_date = :now,
+       completed_date = CASE WHEN retry + 1 >= retries THEN CAST(:now AS timestamptz) END, status_message = :message,
+       lease_token = NULL, available_at = :available_at
+ WHERE id = :event_id AND lease_token = :lease
+RETURNING status;

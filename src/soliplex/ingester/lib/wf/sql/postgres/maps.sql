@@ -1,0 +1,39 @@
+-- :name expand_map
+INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
+                     created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
+                     item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
+SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_config_id, p.step_type, false,
+       :now, p.priority, p.queue_key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
+       item.position - 1, 0, 0, p.timeout_seconds, p.isolation, p.optional, item.value
+  FROM runstep p, jsonb_array_elements(CAST(:items AS jsonb)) WITH ORDINALITY AS item (value, position)
+ WHERE p.id = :step_id;
+
+-- :name parents_by_id
+SELECT id, remaining_tasks, workflow_run_id FROM runstep WHERE id = ANY(:ids) AND status = 'RUNNING';
+
+-- :name advance_parents
+UPDATE runstep SET remaining_tasks = x.remaining
+  FROM jsonb_to_recordset(CAST(:parents AS jsonb)) AS x (id bigint, remaining int)
+ WHERE runstep.id = x.id;
+
+-- :name count_tasks
+SELECT parent_step_id, count(*) FILTER (WHERE status = 'FAILED') AS failed,
+       count(*) FILTER (WHERE status = 'CANCELLED') AS cancelled,
+       max(status_message) FILTER (WHERE status = 'FAILED') AS message
+  FROM runstep WHERE parent_step_id = ANY(:ids) GROUP BY parent_step_id;
+
+-- :name complete_parents
+UPDATE runstep
+   SET status = 'COMPLETED', completed_date = :now, status_date = :now, remaining_tasks = 0,
+       output = (SELECT jsonb_agg(coalesce(t.output, 'null') ORDER BY t.item_index) FROM runstep t
+                  WHERE t.parent_step_id = runstep.id)
+ WHERE id = ANY(:ids)
+RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name;
+
+-- :name release_parents
+UPDATE runstep SET status = 'PENDING', status_date = :now, remaining_tasks = 0 WHERE id = ANY(:ids) AND status = 'RUNNING';
+
+-- :name cancel_parents
+UPDATE runstep SET status = 'CANCELLED', completed_date = :now, status_date = :now
+ WHERE id = ANY(:ids) AND status = 'PENDING'
+RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;

@@ -1,0 +1,52 @@
+"""Waking idle workers when work becomes ready, in place of polling.
+
+    same process          `work_is_ready()` sets an event that every worker of the process waits on
+    PostgreSQL            NOTIFY on one channel: by the transaction that creates runs; after a finishing transaction once at
+                          most every few milliseconds, on a connection of its own, since NOTIFY takes a global lock at commit
+    SQLite, processes     `PRAGMA data_version`, read every few milliseconds by idle workers: it changes with any commit
+
+A slow poll remains as the safety net.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from weakref import WeakSet
+
+
+class Doorbell:
+    """Rung when there may be work. Several consumers wait on it; each sees every ring once."""
+
+    def __init__(self) -> None:
+        self._rings = 0
+        self._changed = asyncio.Event()
+        _doorbells.add(self)
+
+    def ring(self) -> None:
+        self._rings += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @property
+    def rings(self) -> int:
+        return self._rings
+
+    async def wait(self, seen: int, timeout: float) -> int:  # noqa: ASYNC109  the bound is the safety net's period
+        """Wait until it has been rung more than `seen` times, or the time is over; gives the rings so far."""
+        if self._rings == seen:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+        return self._rings
+
+
+_doorbells: Final[WeakSet[Doorbell]] = WeakSet()
+
+
+def work_is_ready() -> None:
+    """Tell the workers of this process."""
+    for doorbell in list(_doorbells):
+        doorbell.ring()

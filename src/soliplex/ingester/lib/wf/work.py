@@ -1,0 +1,132 @@
+"""What passes between the worker and the operations: claimed steps on the way out, results on the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from soliplex.ingester.lib.models import RunStep, WorkflowRun
+from soliplex.ingester.lib.models.transactions import Row, as_datetime, as_json
+
+
+@dataclass(slots=True, eq=False)
+class ClaimedStep:
+    """A step this worker holds, with the run it belongs to."""
+
+    id: int
+    run_id: int
+    name: str
+    type: str
+    lease: str
+    resource_key: str | None
+    parent_id: int | None
+    timeout: float | None
+    workflow_id: str
+    group_id: int
+    row: Row
+    run: Row
+
+    @property
+    def retry(self) -> int:
+        return self.row["retry"]
+
+    @property
+    def input(self) -> Any:
+        return as_json(self.row["input"])
+
+    def run_step(self) -> RunStep:
+        """The row as the model handlers know."""
+        return detached(RunStep, self.row)
+
+    def workflow_run(self) -> WorkflowRun:
+        return detached(WorkflowRun, self.run)
+
+
+_DATETIMES = frozenset({
+    "created_date",
+    "start_date",
+    "status_date",
+    "completed_date",
+    "available_at",
+    "cancel_requested_at",
+})
+_JSONS = frozenset({"status_meta", "run_params", "input", "output"})
+_BOOLEANS = frozenset({"is_last_step", "optional"})
+
+
+def detached[M: (RunStep, WorkflowRun)](model: type[M], row: Row) -> M:
+    """A model as it would come out of a session that is closed. The constructor takes forty times as long."""
+    instance: Any = model.__new__(model)
+    defaults = _defaults(model)
+    values = {**defaults, **{name: _value(name, row[name]) for name in row.keys()}}  # noqa: SIM118  rows iterate over values
+    instance.__dict__.update(values)
+    object.__setattr__(instance, "__pydantic_fields_set__", set(values))
+    return instance
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in _DATETIMES:
+        return as_datetime(value)
+    if name in _JSONS:
+        return as_json(value)
+    return bool(value) if name in _BOOLEANS else value
+
+
+_default_values: dict[type, dict[str, Any]] = {}
+
+
+def _defaults(model: type[RunStep] | type[WorkflowRun]) -> Mapping[str, Any]:
+    if model not in _default_values:
+        _default_values[model] = {name: None for name in model.model_fields}
+    return _default_values[model]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """The handler returned."""
+
+    step_id: int
+    run_id: int
+    lease: str
+    output: Any = None
+    message: str | None = None
+    meta: Mapping[str, Any] | None = None
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errored:
+    """The attempt failed. Permanent: there is no use in another one."""
+
+    step_id: int
+    run_id: int
+    lease: str
+    message: str
+    permanent: bool = False
+    delay: timedelta = timedelta()
+    meta: Mapping[str, Any] | None = None
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """The step goes back untouched: the worker stops, or the run was cancelled, in which case it ends CANCELLED."""
+
+    step_id: int
+    run_id: int
+    lease: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expanded:
+    """A map step has become one task for each item."""
+
+    step_id: int
+    run_id: int
+    lease: str
+    items: list[Any] = field(default_factory=list[Any])
+
+
+type Result = Completed | Errored | Released | Expanded

