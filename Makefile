@@ -6,6 +6,9 @@
 bin := .venv/bin
 python := $(bin)/python
 
+# Container images often set it; then every command compiles its imports anew, and `make test` starts 10 s later.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Options for pytest: make test ARGS="tests/unit -k lease"
 ARGS ?=
 PYTEST_WORKERS ?= 2

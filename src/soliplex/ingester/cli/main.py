@@ -18,6 +18,7 @@ COMMANDS = {
     "init-env": "soliplex.ingester.cli.settings:init_env",
     "db-init": "soliplex.ingester.cli.database:db_init",
     "init-config": "soliplex.ingester.cli.settings:init_config",
+    "worker": "soliplex.ingester.cli.worker:worker",
 }
 
 # The nearest class of an error's ancestry decides.

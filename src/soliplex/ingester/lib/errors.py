@@ -3,6 +3,7 @@
     IngesterError                  anything this package raises on purpose; says what to do about it
     ├── ConfigurationError         a setting is wrong; names the setting and the fix
     ├── NotFoundError              a named thing does not exist
+    │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
     ├── ConflictError              the thing is in a state that forbids the request
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
@@ -17,9 +18,23 @@ The command line maps these to exit codes, the server to HTTP statuses, each in 
 
 from __future__ import annotations
 
+from typing import Any, override
+
 
 class IngesterError(Exception):
     """Base of every error this package raises on purpose; its text is fit to be shown to a person."""
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error crosses processes with its facts and its text, whatever the arguments of its constructor.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[IngesterError], args: tuple[Any, ...], facts: dict[str, Any]) -> IngesterError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
 
 
 class ConfigurationError(IngesterError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from alembic import context
@@ -14,7 +14,7 @@ from soliplex.ingester.lib.models.columns import UtcDateTime
 from soliplex.ingester.lib.models.database import engine_for
 
 
-def render_item(kind: str, item: Any, _context: Any) -> str | bool:
+def render_item(kind: str, item: Any, _context: Any) -> str | Literal[False]:
     """Write our own types into new migrations by their short names."""
     if kind == "type" and isinstance(item, UtcDateTime):
         return "UtcDateTime()"

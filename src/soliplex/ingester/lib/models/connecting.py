@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import asyncpg
 import sqlalchemy as sa
+from sqlalchemy import exc as errors
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from soliplex.ingester.lib.config.checks import Unfit
@@ -29,14 +30,14 @@ def parse_url(text: str) -> sa.URL:
         return sa.make_url(normalise_database_url(text))
     except Unfit as exc:
         raise ConfigurationError(SETTING, exc.problem, exc.fix) from exc
-    except (sa.exc.ArgumentError, ValueError) as exc:
+    except (errors.ArgumentError, ValueError) as exc:
         fix = "write sqlite+aiosqlite:///path/documents.db or postgresql+asyncpg://user:password@host/database"
         raise ConfigurationError(SETTING, "it is not a database URL", fix) from exc
 
 
 def sqlite_pragmas(busy_timeout_seconds: float) -> tuple[str, ...]:
     return (
-        f"PRAGMA busy_timeout = {int(busy_timeout_seconds * 1000)}",  # first: the switch to WAL may have to wait already
+        f"PRAGMA busy_timeout = {int(busy_timeout_seconds * 1000)}",  # first: even the switch to WAL may have to wait
         "PRAGMA journal_mode = WAL",
         "PRAGMA synchronous = FULL",  # what was acknowledged survives a power cut
         "PRAGMA foreign_keys = ON",
@@ -58,7 +59,9 @@ def make_room_for(url: sa.URL) -> None:
         raise ConfigurationError(SETTING, f"{path} is a folder", "name a file in it")
     target = path if path.exists() else path.parent
     if not os.access(target, os.W_OK) or not os.access(path.parent, os.W_OK):
-        raise ConfigurationError(SETTING, f"{target} is read-only", "make it writable, or set DATA_DIR to a folder that is")
+        raise ConfigurationError(
+            SETTING, f"{target} is read-only", "make it writable, or set DATA_DIR to a folder that is"
+        )
     _check_is_database(path)
 
 
@@ -82,7 +85,7 @@ async def check_postgres(engine: AsyncEngine) -> None:
     try:
         async with engine.connect() as connection:
             version = int((await connection.exec_driver_sql("SHOW server_version_num")).scalar_one())
-    except (OSError, TimeoutError, sa.exc.DBAPIError, asyncpg.PostgresError) as exc:
+    except (OSError, TimeoutError, errors.DBAPIError, asyncpg.PostgresError) as exc:
         await engine.dispose()
         raise explain(exc, engine.url) from exc
     if version < OLDEST_POSTGRES:
@@ -97,11 +100,17 @@ def explain(exc: BaseException, url: sa.URL) -> ConfigurationError:
     where = f"{url.host or url.query.get('host', 'localhost')}:{url.port or 5432}"
     match cause:
         case asyncpg.InvalidCatalogNameError():
-            return ConfigurationError(SETTING, f"database {url.database!r} does not exist", "create it with `si-cli db-init`")
+            return ConfigurationError(
+                SETTING, f"database {url.database!r} does not exist", "create it with `si-cli db-init`"
+            )
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            return ConfigurationError(SETTING, f"PostgreSQL at {where} refused user {url.username!r}", "correct user and password")
+            return ConfigurationError(
+                SETTING, f"PostgreSQL at {where} refused user {url.username!r}", "correct user and password"
+            )
         case asyncpg.TooManyConnectionsError() | asyncpg.CannotConnectNowError():
-            return ConfigurationError(SETTING, f"PostgreSQL at {where} takes no connection now: {cause}", "try again later")
+            return ConfigurationError(
+                SETTING, f"PostgreSQL at {where} takes no connection now: {cause}", "try again later"
+            )
         case OSError() | TimeoutError():
             problem = f"PostgreSQL at {where} cannot be reached ({_reason(cause)})"
             return ConfigurationError(SETTING, problem, "start the server, or correct host and port")

@@ -1,8 +1,9 @@
 """The process's one database: engine, sessions, and links for the workflow engine's scripts.
 
-SQLite runs in WAL mode with foreign keys on; every writing transaction begins with BEGIN IMMEDIATE, since one that upgrades
-from a read fails at once under contention, whatever the busy timeout. A private in-memory database (`:memory:`) is a file in
-a temporary folder that is removed on close, so that all connections see it and it behaves like any other.
+SQLite runs in WAL mode with foreign keys on; every writing transaction begins with BEGIN IMMEDIATE, since one that
+upgrades from a read fails at once under contention, whatever the busy timeout. A private in-memory database
+(`:memory:`) is a file in a temporary folder that is removed on close, so that all connections see it and it behaves
+like any other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -86,6 +88,16 @@ class Database:
         return cls._opened().engine
 
     @classmethod
+    def url(cls) -> sa.URL:
+        """The URL of the open database, password included."""
+        return cls._opened().engine.url
+
+    @classmethod
+    def identity(cls) -> int:
+        """Changes whenever another database is opened: for caches of what a database holds."""
+        return id(cls._opened())
+
+    @classmethod
     def is_postgres(cls) -> bool:
         return cls.engine().dialect.name == "postgresql"
 
@@ -97,7 +109,7 @@ class Database:
 
     @classmethod
     @asynccontextmanager
-    async def session(cls, *, read_only: bool = False) -> AsyncIterator[AsyncSession]:
+    async def session(cls, *, read_only: bool = False) -> AsyncGenerator[AsyncSession]:
         """A session whose transaction commits at the end of the block and rolls back on an exception.
 
         A read-only one takes no write lock on SQLite.
@@ -114,7 +126,7 @@ class Database:
 
     @classmethod
     @asynccontextmanager
-    async def link(cls) -> AsyncIterator[Link]:
+    async def link(cls) -> AsyncGenerator[Link]:
         """A connection for scripts. On PostgreSQL it is one of the pool, the caller's own until the block ends."""
         opened = cls._opened()
         if opened.scripts is not None:
@@ -150,7 +162,7 @@ async def get_engine() -> AsyncEngine:
 
 
 @asynccontextmanager
-async def engine_for(url: sa.URL) -> AsyncIterator[AsyncEngine]:
+async def engine_for(url: sa.URL) -> AsyncGenerator[AsyncEngine]:
     """An engine for the time of the block, whatever the state of the schema: for migrations."""
     opened = await _open(url, get_settings())
     try:
@@ -195,7 +207,9 @@ async def _prepare_schema(engine: AsyncEngine, *, migrate: bool | None) -> None:
     if migrate or (migrate is None and engine.dialect.name == "sqlite"):
         await schema.upgrade(engine)
         return
-    raise ConfigurationError("DOC_DB_URL", f"the database's schema is {state}", "run `si-cli db-init` to bring it up to date")
+    raise ConfigurationError(
+        "DOC_DB_URL", f"the database's schema is {state}", "run `si-cli db-init` to bring it up to date"
+    )
 
 
 def _postgres_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
@@ -212,7 +226,7 @@ def _sqlite_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
     engine = create_async_engine(url, pool_size=settings.db_pool_size, max_overflow=settings.db_max_overflow)
     busy = settings.sqlite_busy_timeout_seconds
 
-    @sa.event.listens_for(engine.sync_engine, "connect")
+    @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions of its own: `begin` below does
         cursor = connection.cursor()
@@ -220,7 +234,7 @@ def _sqlite_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
             cursor.execute(pragma)
         cursor.close()
 
-    @sa.event.listens_for(engine.sync_engine, "begin")
+    @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: sa.Connection) -> None:
         read_only = connection.get_execution_options().get("read_only", False)
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")

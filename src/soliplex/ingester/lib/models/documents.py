@@ -17,7 +17,6 @@ from soliplex.ingester.lib.models.enums import ArtifactType, HistoryAction
 class DocumentBatch(Table, table=True):
     """Documents that were ingested together."""
 
-    __tablename__ = "documentbatch"
     __table_args__ = (sa.Index("ix_documentbatch_source", "source"),)
 
     id: int | None = Field(default=None, primary_key=True)
@@ -37,7 +36,6 @@ class DocumentBatch(Table, table=True):
 class Document(Table, table=True):
     """One content, whatever the number of places it was found at; known by its hash."""
 
-    __tablename__ = "document"
     __table_args__ = (
         sa.CheckConstraint("hash LIKE 'sha256-%'", name="hash_names_its_algorithm"),
         sa.CheckConstraint("file_size >= 0", name="file_size_is_not_negative"),
@@ -52,7 +50,6 @@ class Document(Table, table=True):
 class DocumentURI(Table, table=True):
     """Where a document lives in its source system; one row per (uri, source), at its newest version."""
 
-    __tablename__ = "documenturi"
     __table_args__ = (
         sa.UniqueConstraint("uri", "source"),
         sa.CheckConstraint("version >= 1", name="version_counts_from_one"),
@@ -72,7 +69,6 @@ class DocumentURI(Table, table=True):
 class DocumentURIHistory(Table, table=True):
     """What happened at a URI, version by version."""
 
-    __tablename__ = "documenturihistory"
     __table_args__ = (
         sa.CheckConstraint(one_of("action", HistoryAction), name="action_is_known"),
         sa.CheckConstraint("version >= 1", name="version_counts_from_one"),
@@ -94,7 +90,6 @@ class DocumentURIHistory(Table, table=True):
 class DocumentBytes(Table, table=True):
     """Raw bytes and artifacts, where the database is the artifact store."""
 
-    __tablename__ = "documentbytes"
     __table_args__ = (
         sa.CheckConstraint(one_of("artifact_type", ArtifactType), name="artifact_type_is_known"),
         sa.CheckConstraint("file_size >= 0", name="file_size_is_not_negative"),

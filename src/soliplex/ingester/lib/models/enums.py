@@ -24,19 +24,24 @@ class RunStatus(StrEnum):
 
 FINAL_STATUSES: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
-VALID_TRANSITIONS: Final = frozenset({
-    (RunStatus.PENDING, RunStatus.RUNNING),  # claim
-    (RunStatus.ERROR, RunStatus.RUNNING),  # claim of a retry
-    (RunStatus.RUNNING, RunStatus.COMPLETED),
-    (RunStatus.RUNNING, RunStatus.ERROR),
-    (RunStatus.RUNNING, RunStatus.PENDING),  # released, or its worker died
-    (RunStatus.ERROR, RunStatus.FAILED),  # the last attempt is recorded as ERROR, then FAILED, in one transaction
-    (RunStatus.PENDING, RunStatus.CANCELLED),
-    (RunStatus.ERROR, RunStatus.CANCELLED),  # a parallel branch waiting for its retry when the run fails or is cancelled
-    (RunStatus.FAILED, RunStatus.PENDING),  # manual retry
-    (RunStatus.CANCELLED, RunStatus.PENDING),  # manual retry
-    (RunStatus.ERROR, RunStatus.PENDING),  # manual retry, hard
-})
+VALID_TRANSITIONS: Final = frozenset(
+    {
+        (RunStatus.PENDING, RunStatus.RUNNING),  # claim
+        (RunStatus.ERROR, RunStatus.RUNNING),  # claim of a retry
+        (RunStatus.RUNNING, RunStatus.COMPLETED),
+        (RunStatus.RUNNING, RunStatus.ERROR),
+        (RunStatus.RUNNING, RunStatus.PENDING),  # released, or its worker died
+        (RunStatus.ERROR, RunStatus.FAILED),  # the last attempt is recorded as ERROR, then FAILED, in one transaction
+        (RunStatus.PENDING, RunStatus.CANCELLED),
+        (
+            RunStatus.ERROR,
+            RunStatus.CANCELLED,
+        ),  # a parallel branch waiting for its retry when the run fails or is cancelled
+        (RunStatus.FAILED, RunStatus.PENDING),  # manual retry
+        (RunStatus.CANCELLED, RunStatus.PENDING),  # manual retry
+        (RunStatus.ERROR, RunStatus.PENDING),  # manual retry, hard
+    }
+)
 """Every change of a step's status the database lets through; a trigger refuses the rest."""
 
 

@@ -1,7 +1,7 @@
 """The state of a database's schema, and bringing it up to date.
 
-Migrations are Alembic's, one history for both databases, numbered 0001, 0002, … A migration runs in one transaction on both,
-so there is no half of one; processes that start together wait for the first on a lock that the transaction holds.
+Migrations are Alembic's, one history for both databases, numbered 0001, 0002, … A migration runs in one transaction on
+both, so there is no half of one; processes that start together wait for the first on a lock that the transaction holds.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _upgrade(connection: sa.Connection) -> State:
     before = _state(connection)
     match before.condition:
         case Condition.NEWER:
-            raise ConfigurationError(connecting.SETTING, f"the database's schema is {before}", "upgrade soliplex-ingester")
+            raise ConfigurationError(
+                connecting.SETTING, f"the database's schema is {before}", "upgrade soliplex-ingester"
+            )
         case Condition.DAMAGED:
             fix = "restore a backup, or name an empty database"
             raise ConfigurationError(connecting.SETTING, f"the database's schema is {before}", fix)

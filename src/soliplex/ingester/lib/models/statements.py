@@ -2,8 +2,8 @@
 
 A folder holds `portable/`, `postgres/` and `sqlite/`. A statement that both databases accept stands in `portable/`; a
 dialect overrides it by the same name. In a file, a statement begins with `-- :name it` and its parameters are written
-`:parameter`; PostgreSQL's are numbered here, once, when the folder is read. `-- :fragment it` begins a piece of text that
-statements take in as `{it}`.
+`:parameter`; PostgreSQL's are numbered here, once, when the folder is read. `-- :fragment it` begins a piece of text
+that statements take in as `{it}`.
 """
 
 from __future__ import annotations
@@ -70,10 +70,12 @@ class Statements:
 def load_statements(folder: Path) -> Statements:
     portable, postgres, sqlite = (_read(folder / kind) for kind in ("portable", "postgres", "sqlite"))
     for_postgres, for_sqlite = _resolve(portable | postgres), _resolve(portable | sqlite)
-    return Statements({
-        name: _statement(name, sqlite=for_sqlite[name], postgres=for_postgres[name])
-        for name in sorted(for_postgres.keys() | for_sqlite.keys())
-    })
+    return Statements(
+        {
+            name: _statement(name, sqlite=for_sqlite[name], postgres=for_postgres[name])
+            for name in sorted(for_postgres.keys() | for_sqlite.keys())
+        }
+    )
 
 
 type _Parts = dict[tuple[str, str], str]

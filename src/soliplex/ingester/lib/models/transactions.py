@@ -6,9 +6,9 @@ A script is a generator. It yields a statement with its parameters, receives the
         rows = yield SQL.complete_step(step_id=step_id, lease=lease)
         return bool(rows)
 
-A `Link` runs a whole script in one transaction. On PostgreSQL every statement is awaited on an asyncpg connection. On SQLite
-the whole script runs in one hop to the thread that owns the connection: one hop a statement would cap the engine at a
-twentieth of its speed. All scripts of a process share that thread, so they never wait for one another's locks.
+A `Link` runs a whole script in one transaction. On PostgreSQL every statement is awaited on an asyncpg connection. On
+SQLite the whole script runs in one hop to the thread that owns the connection: one hop a statement would cap the engine
+at a twentieth of its speed. All scripts of a process share that thread, so they never wait for one another's locks.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class SqliteLink:
         try:
             return await asyncio.shield(hop)
         except asyncio.CancelledError:
-            # The thread cannot be stopped in mid-transaction: whoever cancelled waits until it has ended one way or the other.
+            # The thread cannot be stopped in mid-transaction: whoever cancelled waits until it has ended one way or the
+            # other.
             await asyncio.wait([hop])
             raise
 
@@ -137,11 +138,13 @@ def _for_sqlite(value: Any) -> Any:
     return value
 
 
-def as_datetime(value: datetime | str | None) -> datetime | None:
-    """A datetime column of a script's row, which SQLite gives as text."""
+def datetime_of(row: Row, name: str) -> datetime | None:
+    """A datetime column, which SQLite gives as text."""
+    value = row[name]
     return from_sqlite_text(value) if isinstance(value, str) else value
 
 
-def as_json(value: Any) -> Any:
-    """A JSON column of a script's row, which both drivers give as text."""
-    return json.loads(value) if isinstance(value, str) else value
+def json_of(row: Row, name: str) -> Any:
+    """A JSON column, which SQLite gives as text and PostgreSQL as what the text says."""
+    value = row[name]
+    return json.loads(value) if isinstance(value, str) and isinstance(row, sqlite3.Row) else value

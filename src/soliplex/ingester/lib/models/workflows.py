@@ -5,7 +5,8 @@ A `runstep` row is the one unit of work. It can be claimed when it is *ready*:
     status is PENDING or ERROR, remaining_deps = 0, remaining_tasks = 0 and available_at IS NULL
 
 `available_at` is set only while a step waits for its time; the claim clears it when that time has come, so the indexes
-that the claim walks hold rows that can be taken now and nothing else: neither blocked, delayed, running nor finished ones.
+that the claim walks hold rows that can be taken now and nothing else: neither blocked, delayed, running nor finished
+ones.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from pydantic import computed_field
+from sqlalchemy import event
 from sqlmodel import Field
 
 from soliplex.ingester.lib.models.base import Table
@@ -36,7 +38,6 @@ BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers row
 class RunGroup(Table, table=True):
     """Runs that were started together."""
 
-    __tablename__ = "rungroup"
     __table_args__ = (
         sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
         sa.CheckConstraint("remaining_runs BETWEEN 0 AND total_runs", name="remaining_runs_counts_down"),
@@ -69,7 +70,6 @@ class RunGroup(Table, table=True):
 class WorkflowRun(Table, table=True):
     """One execution of a workflow, for one document or one input."""
 
-    __tablename__ = "workflowrun"
     __table_args__ = (
         sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
         sa.CheckConstraint("remaining_steps >= 0", name="remaining_steps_counts_down"),
@@ -115,7 +115,6 @@ class WorkflowRun(Table, table=True):
 class RunStep(Table, table=True):
     """One step of a run, or one task of a map step: the unit of work that is claimed and finished."""
 
-    __tablename__ = "runstep"
     __table_args__ = (
         sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
         sa.CheckConstraint(f"isolation IS NULL OR {one_of('isolation', Isolation)}", name="isolation_is_known"),
@@ -127,7 +126,9 @@ class RunStep(Table, table=True):
             name="a_running_step_is_leased_or_waits_for_its_tasks",
         ),
         sa.CheckConstraint("status <> 'RUNNING' OR remaining_deps = 0", name="a_running_step_waits_for_nothing"),
-        sa.CheckConstraint("available_at IS NULL OR status IN ('PENDING', 'ERROR')", name="only_a_waiting_step_has_a_time"),
+        sa.CheckConstraint(
+            "available_at IS NULL OR status IN ('PENDING', 'ERROR')", name="only_a_waiting_step_has_a_time"
+        ),
         sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
         sa.CheckConstraint("(parent_step_id IS NULL) = (item_index IS NULL)", name="a_task_has_a_parent_and_an_index"),
         sa.Index("ix_runstep_workflow_run_id", "workflow_run_id", "workflow_step_number"),
@@ -236,11 +237,10 @@ class RunStep(Table, table=True):
 class RunStepDependency(Table, table=True):
     """An edge of a run's graph: `step_id` waits for `depends_on_id`.
 
-    No foreign keys: both ends are rows of the same run, written and deleted with it in one transaction, and checking them
-    would be a third of the cost of creating a run.
+    No foreign keys: both ends are rows of the same run, written and deleted with it in one transaction, and checking
+    them would be a third of the cost of creating a run.
     """
 
-    __tablename__ = "runstepdependency"
     __table_args__ = (
         sa.CheckConstraint("step_id <> depends_on_id", name="a_step_does_not_wait_for_itself"),
         sa.Index("ix_runstepdependency_step_id", "step_id"),
@@ -253,7 +253,6 @@ class RunStepDependency(Table, table=True):
 class StepConfig(Table, table=True):
     """The configuration of a step together with all that came before it: the key under which artifacts are shared."""
 
-    __tablename__ = "stepconfig"
     __table_args__ = (sa.UniqueConstraint("step_type", "cuml_hash"),)
 
     id: int | None = Field(default=None, primary_key=True)
@@ -268,7 +267,6 @@ class StepConfig(Table, table=True):
 class ConfigSet(Table, table=True):
     """A parameter set as it was when it was used."""
 
-    __tablename__ = "configset"
     __table_args__ = (sa.UniqueConstraint("yaml_id", "yaml_hash"),)
 
     id: int | None = Field(default=None, primary_key=True)
@@ -281,7 +279,6 @@ class ConfigSet(Table, table=True):
 class ConfigSetItem(Table, table=True):
     """Which step configurations a parameter set gave rise to."""
 
-    __tablename__ = "configsetitem"
     __table_args__ = (sa.Index("ix_configsetitem_config_id", "config_id"),)
 
     config_set_id: int = Field(primary_key=True, foreign_key="configset.id")
@@ -291,15 +288,17 @@ class ConfigSetItem(Table, table=True):
 class LifecycleHistory(Table, table=True):
     """An event in the life of a group, run or step; with a handler to call, also the work of calling it.
 
-    The row is written by the transaction that changes the state (an outbox). Without a handler it is a record, COMPLETED
+    The row is written by the transaction that changes the state (an outbox). Without a handler it is a record,
+    COMPLETED
     from the start; with one it is PENDING until a worker has called the handler.
     """
 
-    __tablename__ = "lifecyclehistory"
     __table_args__ = (
         sa.CheckConstraint(one_of("event", LifeCycleEvent), name="event_is_known"),
         sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),
-        sa.CheckConstraint("(lease_token IS NOT NULL) = (status = 'RUNNING')", name="only_a_running_delivery_is_leased"),
+        sa.CheckConstraint(
+            "(lease_token IS NOT NULL) = (status = 'RUNNING')", name="only_a_running_delivery_is_leased"
+        ),
         sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
         sa.Index("ix_lifecyclehistory_run_group_id", "run_group_id", "id"),
         sa.Index("ix_lifecyclehistory_workflow_run_id", "workflow_run_id", "id"),
@@ -340,7 +339,6 @@ class LifecycleHistory(Table, table=True):
 class WorkerCheckin(Table, table=True):
     """A worker that is alive, or was when it last said so."""
 
-    __tablename__ = "workercheckin"
     __table_args__ = (sa.Index("ix_workercheckin_last_checkin", "last_checkin"),)
 
     id: str = Field(primary_key=True)
@@ -354,7 +352,6 @@ class WorkerCheckin(Table, table=True):
 class ResourceLock(Table, table=True):
     """Exclusive use of a named resource, by a worker or by a direct caller."""
 
-    __tablename__ = "resourcelock"
     __table_args__ = (
         sa.CheckConstraint(one_of("holder_kind", ResourceLockKind), name="holder_kind_is_known"),
         sa.Index("ix_resourcelock_expires_at", "expires_at"),
@@ -371,35 +368,39 @@ class ResourceLock(Table, table=True):
 
 
 def _forbidden(old: str, new: str) -> str:
-    allowed = " OR ".join(
-        f"({old} = '{before}' AND {new} = '{after}')" for before, after in sorted(VALID_TRANSITIONS)
-    )
+    allowed = " OR ".join(f"({old} = '{before}' AND {new} = '{after}')" for before, after in sorted(VALID_TRANSITIONS))
     return f"{old} <> {new} AND NOT ({allowed})"
 
 
 # The condition stands in WHEN, so the function is entered only to refuse: no cost on the hot path.
-STATUS_TRIGGER_POSTGRES = (
-    "CREATE FUNCTION refuse_status_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION"
-    " 'a step cannot go from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation'; END $$",
-    "CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep FOR EACH ROW"
-    f" WHEN ({_forbidden('OLD.status', 'NEW.status')}) EXECUTE FUNCTION refuse_status_change()",
-)
-STATUS_TRIGGER_SQLITE = (
-    "CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep"
-    f" WHEN {_forbidden('OLD.status', 'NEW.status')}"
-    " BEGIN SELECT RAISE(ABORT, 'a step cannot make this change of status'); END",
-)
+_REFUSE = """
+CREATE FUNCTION refuse_status_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a step cannot go from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation';
+END $$
+"""
+_TRIGGER_POSTGRES = f"""
+CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep
+FOR EACH ROW WHEN ({_forbidden("OLD.status", "NEW.status")}) EXECUTE FUNCTION refuse_status_change()
+"""
+_TRIGGER_SQLITE = f"""
+CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep
+WHEN {_forbidden("OLD.status", "NEW.status")}
+BEGIN SELECT RAISE(ABORT, 'a step cannot make this change of status'); END
+"""
+STATUS_TRIGGER_POSTGRES = (_REFUSE, _TRIGGER_POSTGRES)
+STATUS_TRIGGER_SQLITE = (_TRIGGER_SQLITE,)
 
 
 def _attach_trigger() -> None:
     table: sa.Table = RunStep.__table__  # pyright: ignore[reportAttributeAccessIssue]  SQLModel adds it at run time
     for statement in STATUS_TRIGGER_POSTGRES:
-        sa.event.listen(table, "after_create", sa.DDL(statement.replace("%", "%%")).execute_if(dialect="postgresql"))
-    sa.event.listen(
+        event.listen(table, "after_create", sa.DDL(statement.replace("%", "%%")).execute_if(dialect="postgresql"))
+    event.listen(
         table, "after_drop", sa.DDL("DROP FUNCTION IF EXISTS refuse_status_change()").execute_if(dialect="postgresql")
     )
     for statement in STATUS_TRIGGER_SQLITE:
-        sa.event.listen(table, "after_create", sa.DDL(statement).execute_if(dialect="sqlite"))
+        event.listen(table, "after_create", sa.DDL(statement).execute_if(dialect="sqlite"))
 
 
 _attach_trigger()

@@ -1,7 +1,7 @@
 """The events that go with a change of state: rows for the outbox, made by the transaction that makes the change.
 
-An event without a handler is a record. Those of groups and runs, and failures, are always kept; a step's start and end only
-where a handler asks for them, since the step's own row says as much.
+An event without a handler is a record. Those of groups and runs, and failures, are always kept; a step's start and end
+only where a handler asks for them, since the step's own row says as much.
 """
 
 from __future__ import annotations

@@ -71,12 +71,12 @@ class Registry:
         """Give the workflow with this id; an id whose file is invalid raises that file's error."""
         self._refresh_when_due()
         index = self._workflows
-        return index.by_id.get(workflow_id) or index.refuse(workflow_id)
+        return self._registered.get(workflow_id) or index.by_id.get(workflow_id) or index.refuse(workflow_id)
 
     def workflows(self) -> tuple[WorkflowDefinition, ...]:
         """Give all workflows, by id."""
         self._refresh_when_due()
-        return self._workflows.ordered
+        return _ordered({**self._workflows.by_id, **self._registered})
 
     def parameter_set(self, set_id: str) -> ParameterSet:
         """Give the parameter set with this id; an id whose file is invalid raises that file's error."""
@@ -87,7 +87,7 @@ class Registry:
     def parameter_sets(self) -> tuple[ParameterSet, ...]:
         """Give all parameter sets, by id."""
         self._refresh_when_due()
-        return self._parameter_sets.ordered
+        return _ordered(self._parameter_sets.by_id)
 
     def errors(self) -> Mapping[Path, DefinitionError]:
         """Give what is wrong, by file, now."""
@@ -98,17 +98,19 @@ class Registry:
         """Add a workflow made in code, or put it in the place of the one registered before under its id."""
         with self._lock:
             known = self._workflows.by_id.get(workflow.id)
-            if known is not None and known.source_path is not None:
+            if known is not None and workflow.id not in self._registered:
                 raise DefinitionError(f"the workflow {workflow.id!r} is already defined here", path=known.source_path)
+            # Not indexed, only looked up first: of thousands of flows, each would index all the others anew.
             self._registered[workflow.id] = workflow
-            self._rebuild()
 
     def unregister(self, workflow_id: str) -> None:
         """Forget a workflow that was registered."""
         with self._lock:
             if self._registered.pop(workflow_id, None) is None:
                 raise UnknownDefinitionError("registered workflow", workflow_id)
-            self._rebuild()
+            # The index knows it when files have changed since; one of them may have been waiting for this id.
+            if workflow_id in self._workflows.by_id:
+                self._rebuild()
 
     def refresh(self) -> None:
         """Look at the files now, for whoever has just changed one."""
@@ -130,7 +132,7 @@ class Registry:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        self._workflows = _Index("workflow", self._registered.values(), self._workflow_files, self._workflows)
+        self._workflows = _Index("workflow", tuple(self._registered.values()), self._workflow_files, self._workflows)
         self._parameter_sets = _Index("parameter set", (), self._parameter_files, self._parameter_sets)
 
 
@@ -290,7 +292,6 @@ class _Index[D: Definition]:
         self._settle(_claims(registered, folders), before.by_id if before else {})
         for folder in folders:
             self._add_errors(folder)
-        self.ordered = tuple(self.by_id[key] for key in sorted(self.by_id))
         self._log_what_is_new(before.errors if before else {})
 
     def refuse(self, definition_id: str) -> NoReturn:
@@ -323,6 +324,10 @@ class _Index[D: Definition]:
         for path, error in self.errors.items():
             if path not in before or str(before[path]) != str(error):
                 _log.error("a definition cannot be used: %s", error)
+
+
+def _ordered[D: Definition](by_id: Mapping[str, D]) -> tuple[D, ...]:
+    return tuple(by_id[key] for key in sorted(by_id))
 
 
 class _Claim[D: Definition](NamedTuple):

@@ -1,8 +1,9 @@
 """Waking idle workers when work becomes ready, in place of polling.
 
-    same process          `work_is_ready()` sets an event that every worker of the process waits on
-    PostgreSQL            NOTIFY on one channel: by the transaction that creates runs; after a finishing transaction once at
-                          most every few milliseconds, on a connection of its own, since NOTIFY takes a global lock at commit
+    same process          `work_is_ready()` sets an event that every worker of the process waits on PostgreSQL
+    NOTIFY on one channel: by the transaction that creates runs; after a finishing transaction once at
+                          most every few milliseconds, on a connection of its own, since NOTIFY takes a global lock at
+                          commit
     SQLite, processes     `PRAGMA data_version`, read every few milliseconds by idle workers: it changes with any commit
 
 A slow poll remains as the safety net.

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from soliplex.ingester.lib.models import RunStep, WorkflowRun
-from soliplex.ingester.lib.models.transactions import Row, as_datetime, as_json
+from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class ClaimedStep:
 
     @property
     def input(self) -> Any:
-        return as_json(self.row["input"])
+        return json_of(self.row, "input")
 
     def run_step(self) -> RunStep:
         """The row as the model handlers know."""
@@ -44,14 +44,16 @@ class ClaimedStep:
         return detached(WorkflowRun, self.run)
 
 
-_DATETIMES = frozenset({
-    "created_date",
-    "start_date",
-    "status_date",
-    "completed_date",
-    "available_at",
-    "cancel_requested_at",
-})
+_DATETIMES = frozenset(
+    {
+        "created_date",
+        "start_date",
+        "status_date",
+        "completed_date",
+        "available_at",
+        "cancel_requested_at",
+    }
+)
 _JSONS = frozenset({"status_meta", "run_params", "input", "output"})
 _BOOLEANS = frozenset({"is_last_step", "optional"})
 
@@ -60,26 +62,26 @@ def detached[M: (RunStep, WorkflowRun)](model: type[M], row: Row) -> M:
     """A model as it would come out of a session that is closed. The constructor takes forty times as long."""
     instance: Any = model.__new__(model)
     defaults = _defaults(model)
-    values = {**defaults, **{name: _value(name, row[name]) for name in row.keys()}}  # noqa: SIM118  rows iterate over values
+    values = {**defaults, **{name: _value(row, name) for name in row.keys()}}  # noqa: SIM118  rows iterate over values
     instance.__dict__.update(values)
     object.__setattr__(instance, "__pydantic_fields_set__", set(values))
     return instance
 
 
-def _value(name: str, value: Any) -> Any:
+def _value(row: Row, name: str) -> Any:
     if name in _DATETIMES:
-        return as_datetime(value)
+        return datetime_of(row, name)
     if name in _JSONS:
-        return as_json(value)
-    return bool(value) if name in _BOOLEANS else value
+        return json_of(row, name)
+    return bool(row[name]) if name in _BOOLEANS else row[name]
 
 
 _default_values: dict[type, dict[str, Any]] = {}
 
 
-def _defaults(model: type[RunStep] | type[WorkflowRun]) -> Mapping[str, Any]:
+def _defaults(model: type[RunStep | WorkflowRun]) -> Mapping[str, Any]:
     if model not in _default_values:
-        _default_values[model] = {name: None for name in model.model_fields}
+        _default_values[model] = dict.fromkeys(model.model_fields)
     return _default_values[model]
 
 

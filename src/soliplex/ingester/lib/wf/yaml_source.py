@@ -182,7 +182,7 @@ def _line(node: yaml.Node) -> int:
     return node.start_mark.line + 1
 
 
-def _line_of(mark: yaml.Mark | None) -> int | None:
+def _line_of(mark: Any) -> int | None:  # libyaml's marks and Python's have no type in common
     return mark.line + 1 if mark else None
 
 

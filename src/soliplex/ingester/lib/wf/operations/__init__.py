@@ -1,7 +1,7 @@
-"""The persistence seam of the engine, by verb. Everything that changes a group, run, step, lock or worker goes through here.
+"""The persistence seam of the engine, by verb: whatever changes a group, run, step, lock or worker goes through here.
 
-Each operation is one transaction, written as a script (`soliplex.ingester.lib.models.transactions`) and run on either database.
-Knows no handlers, no documents, no HTTP.
+Each operation is one transaction, written as a script (`soliplex.ingester.lib.models.transactions`) and run on either
+database. Knows no handlers, no documents, no HTTP.
 """
 
 from __future__ import annotations

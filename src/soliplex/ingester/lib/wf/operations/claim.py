@@ -1,8 +1,9 @@
 """Claiming: taking ready steps, many at a time, under one lease.
 
-The cost does not depend on how much waits, runs or has ended: every look is a probe of an index that holds ready steps only.
-Steps that need a resource stand in an index of their own, by key. For them the claim takes the next key that nobody holds, the
-lock on it, and up to a batch of its steps, in one transaction: they are executed together under that one lock.
+The cost does not depend on how much waits, runs or has ended: every look is a probe of an index that holds ready steps
+only. Steps that need a resource stand in an index of their own, by key. For them the claim takes the next key that
+nobody holds, the lock on it, and up to a batch of its steps, in one transaction: they are executed together under that
+one lock.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ async def claim_steps(
 ) -> Claim:
     """Take up to `limit` ready steps under a fresh lease."""
     script = claim_script(worker_id, str(uuid4()), pool, limit, now=now or utcnow(), lock_ttl=lock_ttl)
-    # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost with it.
+    # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost with
+    # it.
     run = link.transact if link else Database.transact
     return await run(script, durable=False)
 

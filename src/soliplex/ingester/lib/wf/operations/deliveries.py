@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import uuid4
 
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.transactions import Rows, Script, as_datetime, single
+from soliplex.ingester.lib.models.transactions import datetime_of, single
 from soliplex.ingester.lib.wf.sql import SQL
 
 
@@ -52,7 +51,7 @@ async def claim_events(worker_id: str, limit: int, *, now: datetime | None = Non
 
 async def next_event_due() -> datetime | None:
     rows = await Database.transact(single(SQL.next_event_due()), durable=False)
-    return as_datetime(rows[0]["due"])
+    return datetime_of(rows[0], "due")
 
 
 async def complete_event(delivery: Delivery, *, now: datetime | None = None) -> bool:

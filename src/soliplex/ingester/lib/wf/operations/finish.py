@@ -1,8 +1,9 @@
 """Finishing: recording what became of claimed steps, many at a time, in one transaction.
 
-The number of statements does not depend on the number of steps. A result whose lease no longer matches changes nothing and is
-counted as lost. What follows from the end of a step (dependents that become ready, map steps, runs and groups that end, steps
-that are cancelled because a sibling failed, events) is worked out by `Settlement` in the same transaction.
+The number of statements does not depend on the number of steps. A result whose lease no longer matches changes nothing
+and is counted as lost. What follows from the end of a step (dependents that become ready, map steps, runs and groups
+that end, steps that are cancelled because a sibling failed, events) is worked out by `Settlement` in the same
+transaction.
 """
 
 from __future__ import annotations
@@ -274,7 +275,9 @@ class Settlement:
 
     def _stop_runs(self, ended: list[_Ended]) -> Script[None]:
         """A failure ends its run: what waits is cancelled here, what runs is stopped by the worker that holds it."""
-        failing = {row["workflow_run_id"] for row, status in ended if status is RunStatus.FAILED and not row["optional"]}
+        failing = {
+            row["workflow_run_id"] for row, status in ended if status is RunStatus.FAILED and not row["optional"]
+        }
         if failing:
             yield SQL.mark_runs_stopping(ids=sorted(failing), now=self.now)
         stopping, self._to_stop = failing | self._to_stop, set()

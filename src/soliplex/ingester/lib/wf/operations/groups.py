@@ -50,8 +50,8 @@ async def cancel_run(run_id: int, *, now: datetime | None = None) -> Cancelled:
 async def cancel_run_group(group_id: int, *, now: datetime | None = None) -> Cancelled:
     """Stop every run of a group.
 
-    The wish is recorded for all of them first, in one statement: a worker that claims one of their steps meanwhile does not
-    execute it.
+    The wish is recorded for all of them first, in one statement: a worker that claims one of their steps meanwhile does
+    not execute it.
     """
     moment = now or utcnow()
 
@@ -166,7 +166,7 @@ async def recompute_run_status(run_id: int, *, now: datetime | None = None) -> R
 
 
 async def try_complete_run_group(group_id: int, *, now: datetime | None = None) -> bool:
-    """End the group if all its runs have ended. True for the one caller whose update ended it: GROUP_END is its to fire."""
+    """End the group if all its runs have ended. True for the one caller whose update did; it has written GROUP_END."""
     moment = now or utcnow()
     return await Database.transact(_recount_group(group_id, moment))
 
@@ -218,3 +218,13 @@ async def _require(call: object, kind: str, name: object) -> None:
 
     if not await Database.transact(script()):
         raise NotFoundError(kind, name)
+
+
+async def anything_left() -> bool:
+    """Whether a step or an event waits or is under way."""
+
+    def script() -> Script[bool]:
+        rows = yield SQL.anything_left()
+        return bool(rows[0]["some"])
+
+    return await Database.transact(script(), durable=False)

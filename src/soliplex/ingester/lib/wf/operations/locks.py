@@ -1,4 +1,4 @@
-"""Resource locks: one holder per key, for workers and for direct callers (command line, web, lifecycle handlers) alike."""
+"""Resource locks: one holder per key, for workers and direct callers (command line, web, lifecycle handlers) alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from soliplex.ingester.lib.models import Database, ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import Row, Rows, Script, as_datetime, as_json, single
+from soliplex.ingester.lib.models.transactions import Row, Rows, Script, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.operations.claim import DEFAULT_LOCK_TTL
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -106,9 +106,15 @@ async def refresh_locks_of_leases(leases: list[str], *, ttl: timedelta, now: dat
 
 
 def _lock(row: Row) -> ResourceLock:
-    values = {name: row[name] for name in row.keys()}  # noqa: SIM118  rows iterate over values
-    for name in ("acquired_at", "expires_at"):
-        values[name] = as_datetime(values[name])
-    values["holder_kind"] = ResourceLockKind(values["holder_kind"])
-    values["holder_meta"] = as_json(values.get("holder_meta") or {})
-    return ResourceLock(**values)
+    acquired_at, expires_at = datetime_of(row, "acquired_at"), datetime_of(row, "expires_at")
+    assert acquired_at is not None
+    assert expires_at is not None
+    return ResourceLock(
+        resource_key=row["resource_key"],
+        holder_id=row["holder_id"],
+        holder_kind=ResourceLockKind(row["holder_kind"]),
+        step_id=row["step_id"],
+        acquired_at=acquired_at,
+        expires_at=expires_at,
+        holder_meta=json_of(row, "holder_meta"),
+    )

@@ -1,7 +1,8 @@
 """Creating runs: a whole batch in one transaction with a handful of statements, whatever its size.
 
-Each run gets a queue key in virtual time: the key of the work that is under way, plus its place in its group. Steps are claimed
-in the order of keys, so a small group that starts late goes beside a large one and not behind it, at no cost per claim.
+Each run gets a queue key in virtual time: the key of the work that is under way, plus its place in its group. Steps are
+claimed in the order of keys, so a small group that starts late goes beside a large one and not behind it, at no cost
+per claim.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[l
 
 
 def _front() -> Script[int]:
-    """Where a group that starts now joins the queue: beside what runs; if nothing runs, at the head of what is ready."""
+    """Where a group that starts now joins the queue: beside what runs, or else at the head of what is ready."""
     running = yield SQL.running_front()
     if running and running[0]["queue_key"] is not None:
         return running[0]["queue_key"]

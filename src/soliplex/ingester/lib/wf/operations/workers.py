@@ -1,7 +1,7 @@
 """Workers: checking in and out, and giving back what a dead one held.
 
-A worker is dead when its check-in is older than a threshold, or when the lock it holds for life is free (see `liveness`). A wrong
-guess does no harm: every write of a worker is gated on leases that the reaper has taken away.
+A worker is dead when its check-in is older than a threshold, or when the lock it holds for life is free (see
+`liveness`). A wrong guess does no harm: every write of a worker is gated on leases that the reaper has taken away.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import Rows, Script, single
+from soliplex.ingester.lib.models.transactions import Script, single
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready

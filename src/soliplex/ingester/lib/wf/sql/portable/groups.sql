@@ -129,3 +129,8 @@ DELETE FROM workflowrun WHERE run_group_id = :group_id;
 
 -- :name delete_group
 DELETE FROM rungroup WHERE id = :group_id;
+
+-- :name anything_left
+SELECT EXISTS (SELECT 1 FROM rungroup WHERE status IN ('PENDING', 'RUNNING') AND remaining_runs > 0)
+    OR EXISTS (SELECT 1 FROM lifecyclehistory WHERE {waiting})
+    OR EXISTS (SELECT 1 FROM lifecyclehistory WHERE status = 'RUNNING') AS some;

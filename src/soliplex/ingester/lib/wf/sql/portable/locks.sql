@@ -21,7 +21,7 @@ DELETE FROM resourcelock WHERE resource_key = :resource_key AND holder_id = :hol
 
 -- :name force_release_lock
 DELETE FROM resourcelock WHERE resource_key = :resource_key
-RETURNING resource_key, holder_id, holder_kind, step_id, acquired_at, expires_at;
+RETURNING resource_key, holder_id, holder_kind, step_id, acquired_at, expires_at, holder_meta;
 
 -- :name sweep_locks
 DELETE FROM resourcelock WHERE expires_at <= :now RETURNING resource_key;

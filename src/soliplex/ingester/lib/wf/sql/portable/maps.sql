@@ -56,3 +56,7 @@ UPDATE runstep SET status = 'PENDING', status_date = :now, remaining_tasks = 0
 UPDATE runstep SET status = 'CANCELLED', completed_date = :now, status_date = :now
  WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'
 RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;
+
+-- :name outputs_of_dependencies
+SELECT e.step_id, d.workflow_step_name, d.output FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
+ WHERE e.step_id IN (SELECT value FROM json_each(:ids));

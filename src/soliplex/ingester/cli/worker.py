@@ -1,0 +1,72 @@
+"""`si-cli worker`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+async def worker(
+    *,
+    stop_timeout: Annotated[
+        float | None, typer.Option(help="Seconds to let running steps finish. Default: WORKER_STOP_TIMEOUT_SECONDS.")
+    ] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop when nothing is left to do.")] = False,
+) -> None:
+    """Run a worker until it is told to stop.
+
+    SIGINT (Ctrl-C) or SIGTERM stops it gracefully: running steps may finish, the rest goes back. A second signal stops
+    it at once.
+    """
+    import asyncio
+    import signal
+
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.logs import configure_logging
+    from soliplex.ingester.lib.models import Database
+    from soliplex.ingester.lib.wf.runner import Worker
+
+    settings = get_settings()
+    configure_logging(settings)
+    await Database.initialize()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _on_signal, stopping)
+    try:
+        running = Worker()
+        await running.start()
+        pools = ", ".join(f"{name}={size}" for name, size in running.config.consumers.items())
+        typer.echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
+        watcher = asyncio.create_task(_stop_when_drained(stopping)) if drain else None
+        await stopping.wait()
+        typer.echo("stopping: running steps may finish, the rest goes back")
+        await running.stop(stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds)
+        if watcher is not None:
+            watcher.cancel()
+        typer.echo("stopped")
+    finally:
+        await Database.close()
+
+
+def _on_signal(stopping: asyncio.Event) -> None:
+    import os
+
+    if stopping.is_set():
+        typer.echo("stopped at once; other workers take over what was running", err=True)
+        os._exit(130)
+    stopping.set()
+
+
+async def _stop_when_drained(stopping: asyncio.Event) -> None:
+    import asyncio
+
+    from soliplex.ingester.lib.wf.operations.groups import anything_left
+
+    while await anything_left():  # noqa: ASYNC110  what is waited for happens in other processes too
+        await asyncio.sleep(0.2)
+    stopping.set()

@@ -1,0 +1,131 @@
+"""The finisher: one task per worker that records results.
+
+While one transaction is under way, results gather; the next takes them all. So a busy worker commits hundreds of steps
+at once, and an idle one commits each step as soon as it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from soliplex.ingester.lib.wf.execution import LONGEST_MESSAGE, storable_text
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, SteadyLink, is_about_the_data
+from soliplex.ingester.lib.wf.metrics import Metrics
+from soliplex.ingester.lib.wf.operations.finish import Finished, finish_steps
+from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.work import Errored, Released, Result
+
+_log = logging.getLogger(__name__)
+
+LARGEST_BATCH: Final = 1_000
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 2.0
+
+
+class Finisher:
+    """Takes results, and sees that every one of them is recorded or found to have lost its lease."""
+
+    def __init__(
+        self,
+        *,
+        metrics: Metrics,
+        probe: Probe | None,
+        clock: Callable[[], datetime],
+        on_finished: Callable[[Finished], None],
+    ) -> None:
+        self._metrics = metrics
+        self._probe = probe
+        self._clock = clock
+        self._on_finished = on_finished
+        self._link = SteadyLink()
+        self._waiting: list[Result] = []
+        self._arrived = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def submit(self, results: Sequence[Result]) -> None:
+        self._waiting += results
+        self._idle.clear()
+        self._arrived.set()
+
+    @property
+    def backlog(self) -> int:
+        return len(self._waiting)
+
+    async def drain(self) -> None:
+        """Wait until everything submitted so far is recorded."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await self._arrived.wait()
+                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+                if not self._waiting:
+                    self._arrived.clear()
+                await self._record(batch)
+                if not self._waiting:
+                    self._idle.set()
+        finally:
+            await self._link.close()
+
+    async def _record(self, batch: list[Result]) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._reach("before_finish")
+                finished = await finish_steps(batch, link=self._link, now=self._clock())
+                await self._reach("after_finish")
+            except TROUBLES_OF_THE_DATABASE as exc:
+                if is_about_the_data(exc):
+                    await self._record_apart(batch, exc)
+                    return
+                # If the commit went through and only its answer was lost, the leases will not match: nothing is done
+                # twice.
+                _log.warning("%d results cannot be recorded yet: %s", len(batch), exc)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                self._count(finished)
+                self._on_finished(finished)
+                return
+
+    async def _record_apart(self, batch: list[Result], exc: BaseException) -> None:
+        """The database refused something in the batch: find it by halves, so that it spoils nothing but itself."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._record(batch[:middle])
+            await self._record(batch[middle:])
+            return
+        result = batch[0]
+        message = storable_text(f"the result could not be stored: {exc}")[:LONGEST_MESSAGE]
+        _log.error("step %d: %s", result.step_id, message)
+        if isinstance(result, Released):
+            raise exc
+        if isinstance(result, Errored):
+            # Not even the error can be stored as it is: it is told in our words.
+            message = "the step failed, and its error could not be stored"
+        replacement = Errored(
+            step_id=result.step_id, run_id=result.run_id, lease=result.lease, message=message, permanent=True
+        )
+        await self._record([replacement])
+
+    async def _reach(self, point: str) -> None:
+        if self._probe is not None:
+            await self._probe.reach(point)
+
+    def _count(self, finished: Finished) -> None:
+        for name, ids in (
+            ("step_completed", finished.completed),
+            ("step_error", finished.errored),
+            ("step_failed", finished.failed),
+            ("step_released", finished.released),
+        ):
+            if ids:
+                self._metrics.incr(name, len(ids))
+        if finished.lost:
+            self._metrics.incr("lease_lost", len(finished.lost), phase="finish")

@@ -1,0 +1,208 @@
+"""Handlers: plain functions, called by parameter name.
+
+A handler names what it wants and gets it: `run_step`, `workflow_run`, `workflow_def`, `step_config`, `step_params`,
+`run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; and what
+other layers provide (`provide`), such as the document. It may be async or plain.
+
+A handler marked with `@batch_handler(limit=…)` takes many steps at once, as `batch`, a list of `StepContext`, and
+returns as many results in the same order. A result that is an exception fails that step alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from soliplex.ingester.lib.models import Database, Isolation, RunGroup, StepConfig
+from soliplex.ingester.lib.models.transactions import json_of, single
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.work import ClaimedStep
+
+type Loader = Callable[[Sequence[ClaimedStep]], Awaitable[Sequence[Any]]]
+
+_BATCH_LIMIT: Final = "__batch_limit__"
+_ISOLATION: Final = "__isolation__"
+
+
+def batch_handler[F: Callable[..., Any]](*, limit: int) -> Callable[[F], F]:
+    """Mark a handler that takes up to `limit` steps in one call."""
+
+    def mark(function: F) -> F:
+        setattr(function, _BATCH_LIMIT, limit)
+        return function
+
+    return mark
+
+
+def isolated[F: Callable[..., Any]](isolation: Isolation) -> Callable[[F], F]:
+    """Say where a handler runs unless its step says otherwise."""
+
+    def mark(function: F) -> F:
+        setattr(function, _ISOLATION, isolation)
+        return function
+
+    return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function and what it asks for."""
+
+    method: str
+    function: Callable[..., Any]
+    wanted: tuple[str, ...]
+    optional: frozenset[str]
+    takes_any: bool
+    is_async: bool
+    batch_limit: int | None
+    isolation: Isolation
+
+
+@lru_cache(maxsize=1024)
+def resolve(method: str) -> Handler:
+    """Find the function of a dotted path."""
+    function = _import(method)
+    parameters = inspect.signature(function).parameters.values()
+    named = [each for each in parameters if each.kind in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY}]
+    return Handler(
+        method=method,
+        function=function,
+        wanted=tuple(each.name for each in named),
+        optional=frozenset(each.name for each in named if each.default is not each.empty),
+        takes_any=any(each.kind is each.VAR_KEYWORD for each in parameters),
+        is_async=inspect.iscoroutinefunction(function),
+        batch_limit=getattr(function, _BATCH_LIMIT, None),
+        isolation=getattr(function, _ISOLATION, Isolation.INLINE),
+    )
+
+
+def _import(method: str) -> Callable[..., Any]:
+    module_name, _, name = method.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise PermanentError(f"handler {method!r} cannot be imported: {exc}") from exc
+    if not callable(function):
+        raise PermanentError(f"handler {method!r} is not a function")
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """One step of a batch, with the arguments that can be asked for by name."""
+
+    step: ClaimedStep
+    arguments: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+
+_AT_HAND: Final[dict[str, Callable[[ClaimedStep], Any]]] = {
+    "run_step": ClaimedStep.run_step,
+    "workflow_run": ClaimedStep.workflow_run,
+    "workflow_def": lambda step: get_registry().workflow(step.workflow_id),
+    "run_params": lambda step: json_of(step.run, "run_params"),
+    "doc_hash": lambda step: step.run["doc_id"],
+    "doc_id": lambda step: step.run["doc_id"],
+    "batch_id": lambda step: step.run["batch_id"],
+    "item": lambda step: step.input,
+    "step_id": lambda step: step.id,
+    "run_id": lambda step: step.run_id,
+}
+
+
+_loaders: Final[dict[str, Loader]] = {}
+
+
+def provide(name: str, loader: Loader) -> None:
+    """Let handlers ask for `name`. The loader gives one value for each step."""
+    _loaders[name] = loader
+
+
+async def arguments_for(handler: Handler, steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
+    """The keyword arguments of each step's call."""
+    configs = await _step_configs(steps)
+    names = _names_for_batch() if handler.batch_limit else handler.wanted
+    calls: list[dict[str, Any]] = [{} for _ in steps]
+    for name in names:
+        if name in _AT_HAND:
+            get = _AT_HAND[name]
+            for call, step in zip(calls, steps, strict=True):
+                call[name] = get(step)
+        elif name in _loaders:
+            for call, value in zip(calls, await _loaders[name](steps), strict=True):
+                call[name] = value
+    for call, config, step in zip(calls, configs, steps, strict=True):
+        _add_parameters(handler, call, config, step)
+    return calls
+
+
+def _names_for_batch() -> tuple[str, ...]:
+    return ("run_step", "workflow_run", "doc_hash", "batch_id", "run_params", *_loaders)
+
+
+def _add_parameters(handler: Handler, call: dict[str, Any], config: StepConfig, step: ClaimedStep) -> None:
+    params = dict(config.config_json or {})
+    call |= {name: value for name, value in (("step_config", config), ("step_params", params)) if _wants(handler, name)}
+    available = params | (json_of(step.run, "run_params") or {})
+    call |= {name: value for name, value in available.items() if name not in call and _wants(handler, name)}
+    missing = [name for name in handler.wanted if name not in call and name not in handler.optional and name != "batch"]
+    if missing:
+        known = ", ".join(sorted({*_AT_HAND, *_loaders, "step_config", "step_params", *available}))
+        raise PermanentError(f"handler {handler.method!r} asks for {', '.join(missing)}, which is not among {known}")
+
+
+def _wants(handler: Handler, name: str) -> bool:
+    return handler.takes_any or name in handler.wanted or handler.batch_limit is not None
+
+
+_configs: Final[dict[tuple[int, int], StepConfig]] = {}
+_MOST_CONFIGS: Final = 10_000
+
+
+async def _step_configs(steps: Sequence[ClaimedStep]) -> list[StepConfig]:
+    """A step configuration never changes, so it is read once."""
+    wanted = [step.row["step_config_id"] for step in steps]
+    missing = {config_id for config_id in wanted if (Database.identity(), config_id) not in _configs}
+    if missing:
+        if len(_configs) > _MOST_CONFIGS:
+            _configs.clear()
+        async with Database.session(read_only=True) as session:
+            for config_id in missing:
+                config = await session.get(StepConfig, config_id)
+                assert config is not None, "a step's configuration is deleted after the step"
+                _configs[Database.identity(), config_id] = config
+    return [_configs[Database.identity(), config_id] for config_id in wanted]
+
+
+async def _load_run_groups(steps: Sequence[ClaimedStep]) -> list[RunGroup | None]:
+    async with Database.session(read_only=True) as session:
+        found = {group_id: await session.get(RunGroup, group_id) for group_id in {step.group_id for step in steps}}
+    return [found[step.group_id] for step in steps]
+
+
+async def _load_inputs(steps: Sequence[ClaimedStep]) -> list[Any]:
+    """The run's input, with the outputs of the steps this one depends on; for a task of a map step also its item."""
+    owners = [step.parent_id or step.id for step in steps]
+    rows = await Database.transact(single(SQL.outputs_of_dependencies(ids=sorted(set(owners)))), durable=False)
+    outputs: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        outputs.setdefault(row["step_id"], {})[row["workflow_step_name"]] = json_of(row, "output")
+    return [_joined(step, outputs.get(owner, {})) for step, owner in zip(steps, owners, strict=True)]
+
+
+def _joined(step: ClaimedStep, outputs: Mapping[str, Any]) -> Any:
+    given = json_of(step.run, "input")
+    joined = {**(given if isinstance(given, dict) else {} if given is None else {"input": given}), **outputs}
+    return joined | {"item": step.input} if step.parent_id is not None else joined
+
+
+provide("run_group", _load_run_groups)
+provide("input", _load_inputs)

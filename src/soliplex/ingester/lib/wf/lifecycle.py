@@ -1,0 +1,160 @@
+"""The lifecycle bus: calls the handlers of events, beside the steps and never in their way.
+
+Events are rows (an outbox) written by the transaction that changed the state. The bus claims those that have a handler,
+so each is called by one worker, also when another dies between the commit and the call; a failed call is repeated as
+often as its handler's `retries` say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from random import random
+from typing import Any, Final
+
+from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun
+from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.definitions import EventHandler
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.execution import message_of
+from soliplex.ingester.lib.wf.handlers import Handler, resolve
+from soliplex.ingester.lib.wf.isolation import run_inline
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
+from soliplex.ingester.lib.wf.operations import Delivery
+from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.retries import Backoff
+from soliplex.ingester.lib.wf.wakeup import Doorbell
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 8
+LONGEST_WAIT: Final = 5.0
+
+
+class LifecycleBus:
+    """Delivers events to their handlers."""
+
+    def __init__(self, worker_id: str, *, clock: Callable[[], datetime], probe: Probe | None = None) -> None:
+        self._worker_id = worker_id
+        self._clock = clock
+        self._probe = probe
+        self._doorbell = Doorbell()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def wake(self) -> None:
+        """There may be an event to deliver."""
+        self._doorbell.ring()
+
+    async def run(self) -> None:
+        while True:
+            rings = self._doorbell.rings
+            try:
+                room = AT_ONCE - len(self._tasks)
+                deliveries = await operations.claim_events(self._worker_id, room, now=self._clock()) if room else []
+                wait = 0.0 if deliveries else await self._time_to_next()
+            except TROUBLES_OF_THE_DATABASE as exc:
+                _log.warning("events cannot be claimed: %s", exc)
+                await asyncio.sleep(1)
+                continue
+            for delivery in deliveries:
+                self._start(delivery)
+            if not deliveries:
+                await self._doorbell.wait(rings, wait)
+
+    async def drain(self, seconds: float) -> None:
+        """Let the calls under way end; those that take longer are given back."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _start(self, delivery: Delivery) -> None:
+        task = asyncio.create_task(self._deliver(delivery))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._doorbell.ring()
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            _log.error("an event could not be delivered: %s", exc, exc_info=exc)
+
+    async def _time_to_next(self) -> float:
+        due = await operations.next_event_due()
+        if due is None:
+            return LONGEST_WAIT
+        return min(max((due - self._clock()).total_seconds(), 0.01), LONGEST_WAIT)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            await self._reach("before_delivery")
+            await call_event_handler(delivery)
+            await self._reach("after_delivery")
+        except asyncio.CancelledError:
+            with suppress(*TROUBLES_OF_THE_DATABASE):  # the reaper gives it back otherwise
+                await asyncio.shield(operations.release_event(delivery, now=self._clock()))
+            raise
+        except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the event's error
+            await self._record_error(delivery, exc)
+        else:
+            await operations.complete_event(delivery, now=self._clock())
+
+    async def _record_error(self, delivery: Delivery, exc: Exception) -> None:
+        _log.warning("handler %r of %s: %s", delivery.handler_name, delivery.event, exc)
+        now = self._clock()
+        again_at = now + Backoff().delay_after(delivery.retry + 1, random=random)
+        await operations.error_event(delivery, message_of(exc), available_at=again_at, now=now)
+
+    async def _reach(self, point: str) -> None:
+        if self._probe is not None:
+            await self._probe.reach(point)
+
+
+async def call_event_handler(delivery: Delivery) -> None:
+    async with Database.session(read_only=True) as session:
+        group = await session.get(RunGroup, delivery.group_id)
+        run = await session.get(WorkflowRun, delivery.run_id) if delivery.run_id else None
+        step = await session.get(RunStep, delivery.step_id) if delivery.step_id else None
+    assert group is not None, "an event is deleted with its group"
+    definition = _definition(group.workflow_definition_id, delivery)
+    handler = resolve(definition.method)
+    available: dict[str, Any] = {
+        "event": delivery.event,
+        "event_id": delivery.id,
+        "attempt": delivery.retry + 1,
+        "error": delivery.message,
+        "run_group": group,
+        "run_group_id": group.id,
+        "batch_id": group.batch_id,
+        "workflow_run": run,
+        "workflow_run_id": delivery.run_id,
+        "doc_hash": run.doc_id if run else None,
+        "run_step": step,
+        "step_id": delivery.step_id,
+        "workflow_def": get_registry().workflow(group.workflow_definition_id),
+        **definition.parameters,
+    }
+    await run_inline(handler.function, _chosen(handler, available), timeout=None)
+
+
+def _definition(workflow_id: str, delivery: Delivery) -> EventHandler:
+    for handler in get_registry().workflow(workflow_id).handlers_for(delivery.event):
+        if handler.name == delivery.handler_name:
+            return handler
+    raise PermanentError(
+        f"workflow {workflow_id!r} no longer has a handler {delivery.handler_name!r} of {delivery.event}"
+    )
+
+
+def _chosen(handler: Handler, available: dict[str, Any]) -> dict[str, Any]:
+    if handler.takes_any:
+        return available
+    missing = [name for name in handler.wanted if name not in available and name not in handler.optional]
+    if missing:
+        raise PermanentError(f"handler {handler.method!r} asks for {', '.join(missing)}, which an event does not have")
+    return {name: available[name] for name in handler.wanted if name in available}

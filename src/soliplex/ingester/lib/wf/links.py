@@ -1,0 +1,68 @@
+"""A connection for scripts that is kept open, and opened anew after it broke."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import AsyncExitStack
+from typing import Final
+
+import asyncpg
+from sqlalchemy.exc import SQLAlchemyError
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.transactions import Link, Script
+
+TROUBLES_OF_THE_DATABASE: Final = (
+    OSError,
+    TimeoutError,
+    SQLAlchemyError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    sqlite3.Error,
+)
+"""What reaching the database may raise. A worker waits and tries again; it never ends for one of these."""
+
+_ABOUT_THE_DATA: Final = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+)
+
+
+def is_about_the_data(exc: BaseException) -> bool:
+    """Whether what was to be written is at fault, and trying again cannot help."""
+    return isinstance(exc, _ABOUT_THE_DATA)
+
+
+class SteadyLink:
+    """Runs scripts on one connection, one at a time. After an error the next script gets a new connection."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._link: Link | None = None
+        self._using = asyncio.Lock()
+
+    async def transact[R](self, script: Script[R], *, durable: bool = True) -> R:
+        async with self._using:
+            if self._link is None:
+                self._link = await self._stack.enter_async_context(Database.link())
+            try:
+                return await self._link.transact(script, durable=durable)
+            except BaseException as exc:
+                if not is_about_the_data(exc):
+                    await self._drop()
+                raise
+
+    async def close(self) -> None:
+        async with self._using:
+            await self._drop()
+
+    async def _drop(self) -> None:
+        self._link = None
+        stack, self._stack = self._stack, AsyncExitStack()
+        try:
+            await stack.aclose()
+        except TROUBLES_OF_THE_DATABASE:
+            return  # the connection is gone, which is what was wanted

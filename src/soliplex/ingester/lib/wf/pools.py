@@ -1,0 +1,265 @@
+"""A pool of consumers: one task that claims, and as many slots as the pool is large that execute.
+
+How many steps are claimed ahead depends on how long they take. Steps that last a microsecond are claimed by the
+hundred, so that the database is asked rarely; of steps that last longer than the horizon, no more are claimed than
+there are free slots, so that none waits here while another worker is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from soliplex.ingester.lib.wf.errors import EngineError
+from soliplex.ingester.lib.wf.execution import Executor, definition_of
+from soliplex.ingester.lib.wf.finisher import Finisher
+from soliplex.ingester.lib.wf.handlers import resolve
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, SteadyLink
+from soliplex.ingester.lib.wf.metrics import Metrics
+from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
+from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.wakeup import Doorbell
+from soliplex.ingester.lib.wf.work import ClaimedStep, Released
+
+_log = logging.getLogger(__name__)
+
+HORIZON: Final = 0.05
+"""Seconds of work to hold ahead: several times what a claim takes."""
+FORGETTING: Final = 0.98
+"""The longest duration seen fades by this factor with every step."""
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 2.0
+SLICE: Final = 0.02
+"""Seconds after which a slot lets others have the loop, though its handlers never wait."""
+
+
+@dataclass(slots=True)
+class PoolServices:
+    """What all pools of a worker share."""
+
+    worker_id: str
+    executor: Executor
+    finisher: Finisher
+    link: SteadyLink
+    metrics: Metrics
+    probe: Probe | None
+    doorbell: Doorbell
+    clock: Callable[[], datetime]
+    on_claimed: Callable[[Claim], None]
+    batch_size: int
+    poll_interval: float
+    lock_ttl: timedelta
+
+
+class ConsumerPool:
+    """Claims and executes the steps of some types."""
+
+    def __init__(self, name: str, size: int, accepted: Pool, services: PoolServices) -> None:
+        self.name = name
+        self.size = size
+        self.running: dict[int, asyncio.Task[None]] = {}
+        """The task that executes each step under way."""
+        self.leases_with_lock: set[str] = set()
+        self._accepted = accepted
+        self._services = services
+        self._queue: deque[list[ClaimedStep]] = deque()
+        self._queued = 0
+        self._work = asyncio.Condition()
+        self._room = asyncio.Event()
+        self._typical = 0.0
+        self._stopping = False
+        self._to_cancel: set[int] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.running and not self._queue
+
+    async def claim_forever(self) -> None:
+        """Keep the slots supplied until told to stop."""
+        pause = FIRST_PAUSE
+        while not self._stopping:
+            wanted = self._wanted()
+            if wanted == 0:
+                self._room.clear()
+                await self._room.wait()
+                continue
+            rings = self._services.doorbell.rings
+            try:
+                claim = await self._claim(wanted)
+            except TROUBLES_OF_THE_DATABASE as exc:
+                self._services.metrics.incr("claim_error", pool=self.name)
+                _log.warning("pool %r cannot claim: %s", self.name, exc)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            pause = FIRST_PAUSE
+            if claim.steps:
+                await self._accept(claim)
+            elif not claim.lost_race:
+                await self._services.doorbell.wait(rings, self._services.poll_interval)
+
+    async def consume_forever(self) -> None:
+        """One slot: execute what is queued, until told to stop."""
+        slice_ends = time.monotonic() + SLICE
+        while True:
+            if not self._queue:
+                async with self._work:
+                    await self._work.wait_for(lambda: self._queue or self._stopping)
+                if self._stopping and not self._queue:
+                    return
+            elif time.monotonic() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.monotonic() + SLICE
+                continue
+            steps = self._queue.popleft()
+            self._queued -= len(steps)
+            if self._queued * 2 <= self._ahead():
+                self._room.set()
+            await self._execute(steps)
+
+    async def stop_claiming(self) -> None:
+        """Give back what has not begun, and let the slots end after what has."""
+        self._stopping = True
+        self._room.set()
+        while self._queue:
+            steps = self._queue.popleft()
+            self._queued -= len(steps)
+            self._release(steps)
+        async with self._work:
+            self._work.notify_all()
+
+    def cancel_steps(self, step_ids: set[int]) -> None:
+        """Stop executing these: their run was cancelled."""
+        for step_id in step_ids & self.running.keys():
+            if step_id not in self._to_cancel:
+                self._to_cancel.add(step_id)
+                self.running[step_id].cancel()
+
+    def _ahead(self) -> int:
+        """How many steps to hold that wait for a slot."""
+        if self._typical <= 0.0:
+            return self.size
+        return min(self._services.batch_size, math.floor(self.size * HORIZON / self._typical))
+
+    def _wanted(self) -> int:
+        free = self.size - len(self.running)
+        wanted = min(free + self._ahead(), self._services.batch_size) - self._queued
+        if self._queued and wanted * 2 < self._ahead():
+            return 0  # wait until half of it is used up: a claim costs the same for one step as for fifty
+        if self._services.finisher.backlog > 4 * self._services.batch_size:
+            return 0
+        return max(wanted, 0)
+
+    async def _claim(self, wanted: int) -> Claim:
+        services = self._services
+        started = time.perf_counter()
+        services.metrics.incr("claim_attempts", pool=self.name)
+        claim = await claim_steps(
+            services.worker_id,
+            self._accepted,
+            wanted,
+            link=services.link,
+            now=services.clock(),
+            lock_ttl=services.lock_ttl,
+        )
+        services.metrics.observe("claim_duration", time.perf_counter() - started, pool=self.name)
+        if claim.steps:
+            services.metrics.incr("claim_success", len(claim.steps), pool=self.name)
+        else:
+            services.metrics.incr("claim_lost_race" if claim.lost_race else "claim_idle", pool=self.name)
+        return claim
+
+    async def _accept(self, claim: Claim) -> None:
+        services = self._services
+        if services.probe is not None:
+            await services.probe.reach("after_claim")
+        services.on_claimed(claim)
+        if self._stopping:
+            self._release(claim.steps)
+            return
+        cancelled = [step for step in claim.steps if step.run["cancel_requested_at"] is not None]
+        if cancelled:
+            self._release(cancelled)
+        if claim.resource_key is not None:
+            self.leases_with_lock.add(claim.steps[0].lease)
+        for assignment in _assignments(claim, set(map(id, cancelled))):
+            self._queue.append(assignment)
+            self._queued += len(assignment)
+        async with self._work:
+            self._work.notify_all()
+
+    async def _execute(self, steps: list[ClaimedStep]) -> None:
+        """Execute an assignment: in one call where the handler takes many, else one step after the other."""
+        size = _call_size(steps)
+        try:
+            for start in range(0, len(steps), size):
+                await self._execute_call(steps[start : start + size], rest=steps[start + size :])
+        finally:
+            if steps[0].resource_key is not None:
+                self.leases_with_lock.discard(steps[0].lease)
+
+    async def _execute_call(self, steps: list[ClaimedStep], *, rest: list[ClaimedStep]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        ids = [step.id for step in steps]
+        self.running.update(dict.fromkeys(ids, task))
+        started = time.perf_counter()
+        try:
+            results = await self._services.executor.execute(steps)
+        except asyncio.CancelledError:
+            self._release(steps)
+            if not self._to_cancel.intersection(ids):
+                self._release(rest)
+                raise
+            task.uncancel()  # the step was cancelled, not this slot
+            return
+        finally:
+            for step_id in ids:
+                del self.running[step_id]
+            self._to_cancel.difference_update(ids)
+        self._services.finisher.submit(results)
+        self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
+
+    def _note_duration(self, step_type: str, seconds: float) -> None:
+        self._typical = max(seconds, self._typical * FORGETTING)
+        self._services.metrics.observe("step_duration", seconds, step_type=step_type)
+
+    def _release(self, steps: list[ClaimedStep]) -> None:
+        self._services.finisher.submit(
+            [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
+        )
+
+
+def _assignments(claim: Claim, left_out: set[int]) -> list[list[ClaimedStep]]:
+    """What a slot takes at once: all steps under one lock; steps that share a call; else a single step."""
+    steps = [step for step in claim.steps if id(step) not in left_out]
+    if not steps:
+        return []
+    if claim.resource_key is not None:
+        return [steps]
+    grouped: dict[tuple[str, str], list[ClaimedStep]] = {}
+    for step in steps:
+        grouped.setdefault((step.workflow_id, step.name), []).append(step)
+    assignments: list[list[ClaimedStep]] = []
+    for group in grouped.values():
+        size = _call_size(group)
+        assignments += [group[start : start + size] for start in range(0, len(group), size)]
+    return assignments
+
+
+def _call_size(steps: list[ClaimedStep]) -> int:
+    """How many of the steps one call of their handler takes."""
+    try:
+        definition = definition_of(steps[0])
+        if definition.map and steps[0].parent_id is None:
+            return 1
+        return resolve(definition.method).batch_limit or 1
+    except EngineError:
+        return 1  # executing them says what is wrong

@@ -1,0 +1,236 @@
+"""Presence: how workers see within seconds that another one has died, and hear of work that others made ready.
+
+A worker holds a lock for as long as its process lives. When the process ends, however it ends, the system frees the
+lock; a peer that can take it knows. On PostgreSQL it is a session's advisory lock, on the connection that also listens
+for NOTIFY; on SQLite it is a lock on a file beside the database, and the database file's own change counter takes the
+place of NOTIFY.
+
+A process that is stopped but not dead keeps its lock: the heartbeat's timeout is there for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import asyncpg
+import sqlalchemy as sa
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
+
+_log = logging.getLogger(__name__)
+
+QUIET_BETWEEN_NOTIFIES: Final = 0.005
+BUSY_LOOK: Final = 0.002
+IDLE_LOOK: Final = 0.01
+IDLE_AFTER: Final = 30.0
+"""SQLite's counter is looked at every 2 ms, and after half a minute without a change every 10 ms."""
+
+
+class Presence(Protocol):
+    """A worker's sign of life, and its ear."""
+
+    async def announce(self) -> None:
+        """Take the lock that says this worker lives, and start to listen."""
+        ...
+
+    async def leave(self) -> None: ...
+
+    async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
+        """Those of the workers whose process has ended."""
+        ...
+
+    def forget(self, worker_ids: Sequence[str]) -> None:
+        """These workers have been reaped: clear what they left behind."""
+        ...
+
+    def tell_others(self) -> None:
+        """Let workers of other processes know that there is work. Returns at once."""
+        ...
+
+
+def presence_for(worker_id: str, on_work: Callable[[], None]) -> Presence:
+    path = Database.path()
+    return SqlitePresence(worker_id, path, on_work) if path else PostgresPresence(worker_id, Database.url(), on_work)
+
+
+_HASH: Final = "hashtextextended('soliplex-worker:' || {}, 0)"
+
+
+class PostgresPresence:
+    """A session of its own that holds the worker's advisory lock and listens; opened anew when it breaks."""
+
+    def __init__(self, worker_id: str, url: sa.URL, on_work: Callable[[], None]) -> None:
+        self._worker_id = worker_id
+        self._url = url
+        self._on_work = on_work
+        self._connection: asyncpg.Connection[Any] | None = None
+        self._pid = 0
+        self._using = asyncio.Lock()
+        self._notify = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._broken = asyncio.Event()
+
+    async def announce(self) -> None:
+        await self._connect()
+        self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._notify_others())]
+
+    async def leave(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await connection.close(timeout=2)
+
+    async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
+        query = f"SELECT id FROM unnest($1::text[]) AS id WHERE pg_try_advisory_xact_lock({_HASH.format('id')})"
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            return set()  # whoever cannot see must not judge
+        async with self._using:
+            return {row["id"] for row in await connection.fetch(query, list(worker_ids))}
+
+    def forget(self, worker_ids: Sequence[str]) -> None:
+        """The server forgot them when their sessions ended."""
+
+    def tell_others(self) -> None:
+        self._notify.set()
+
+    async def _connect(self) -> None:
+        connection = await asyncpg.connect(**connection_arguments(self._url))
+        await connection.execute("SET application_name = 'soliplex-worker'")
+        await connection.execute("SET statement_timeout = '10s'")
+        # Alone among workers with this id: a session of ours that the server has not yet given up may still hold it.
+        await connection.fetchval(f"SELECT pg_advisory_lock({_HASH.format('$1::text')})", self._worker_id)
+        self._pid = connection.get_server_pid()
+        connection.add_termination_listener(lambda _: self._broken.set())
+        await connection.add_listener(WORK_CHANNEL, self._heard)
+        self._connection = connection
+
+    def _heard(self, _connection: Any, pid: int, _channel: str, _payload: object) -> None:
+        if pid != self._pid:
+            self._on_work()
+
+    async def _keep_connected(self) -> None:
+        while True:
+            await self._broken.wait()
+            self._broken.clear()
+            self._connection = None
+            await self._reconnect()
+            self._on_work()  # what was said meanwhile went unheard
+
+    async def _reconnect(self) -> None:
+        while True:
+            try:
+                await self._connect()
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+                _log.warning("worker %s cannot reach the database: %s", self._worker_id, exc)
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+    async def _notify_others(self) -> None:
+        while True:
+            await self._notify.wait()
+            self._notify.clear()
+            connection = self._connection
+            with suppress(
+                OSError, asyncpg.PostgresError, asyncpg.InterfaceError
+            ):  # the safety-net poll stands behind it
+                if connection is not None and not connection.is_closed():
+                    async with self._using:
+                        await connection.execute(f"NOTIFY {WORK_CHANNEL}")
+            await asyncio.sleep(QUIET_BETWEEN_NOTIFIES)
+
+
+def connection_arguments(url: sa.URL) -> dict[str, Any]:
+    """What asyncpg needs to connect where the engine does."""
+    query = {name: value for name, value in url.query.items() if name != "host"}
+    host = url.query.get("host") or url.host
+    named = {"user": url.username, "password": url.password, "host": host, "port": url.port, "database": url.database}
+    return {name: value for name, value in (named | query).items() if value is not None}
+
+
+class SqlitePresence:
+    """A locked file beside the database, and the database's change counter."""
+
+    def __init__(self, worker_id: str, database: Path, on_work: Callable[[], None]) -> None:
+        self._worker_id = worker_id
+        self._database = database
+        self._folder = database.with_name(f"{database.name}-workers")
+        self._on_work = on_work
+        self._file: int | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def announce(self) -> None:
+        self._folder.mkdir(exist_ok=True)
+        # Not inherited by programs that are started: a lock must not outlive the worker in one of its children.
+        self._file = os.open(self._path(self._worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._watch = asyncio.create_task(self._watch_changes())
+
+    async def leave(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        if self._file is not None:
+            self._path(self._worker_id).unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+
+    async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
+        return {worker_id for worker_id in worker_ids if self._is_dead(worker_id)}
+
+    def forget(self, worker_ids: Sequence[str]) -> None:
+        for worker_id in worker_ids:
+            self._path(worker_id).unlink(missing_ok=True)
+
+    def tell_others(self) -> None:
+        """The commit has told them."""
+
+    def _path(self, worker_id: str) -> Path:
+        return self._folder / f"{worker_id}.lock"
+
+    def _is_dead(self, worker_id: str) -> bool:
+        path = self._path(worker_id)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False  # on another machine, or just leaving: the heartbeat decides
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(file)
+
+    async def _watch_changes(self) -> None:
+        connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)
+        loop = asyncio.get_running_loop()
+        try:
+            seen, changed_at = self._version(connection), loop.time()
+            while True:
+                await asyncio.sleep(BUSY_LOOK if loop.time() - changed_at < IDLE_AFTER else IDLE_LOOK)
+                version = self._version(connection)
+                if version != seen:
+                    seen, changed_at = version, loop.time()
+                    self._on_work()
+        finally:
+            connection.close()
+
+    @staticmethod
+    def _version(connection: sqlite3.Connection) -> int:
+        # Three microseconds, and no lock that a writer could hold up: no thread is needed.
+        return connection.execute("PRAGMA data_version").fetchone()[0]

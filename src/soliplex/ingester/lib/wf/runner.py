@@ -1,0 +1,291 @@
+"""The worker: consumer pools, and the duties that keep a fleet of workers honest.
+
+    pool "parse"   claim ─▶ queue ─▶ slots ─┐
+    pool "store"   claim ─▶ queue ─▶ slots ─┼─▶ finisher ─▶ one transaction for many results
+    pool "*"       claim ─▶ queue ─▶ slots ─┘
+    duties         check in · refresh locks · reap the dead · stop cancelled steps · sweep locks · deliver events
+
+`stop` follows five points: no more claims, and what has not begun goes back; wait for what has; cancel the rest, which
+goes back too; drain the lifecycle bus; check out. Nothing here is global: two workers live in one process without
+knowing of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
+from soliplex.ingester.lib.wf.finisher import Finisher
+from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, SteadyLink
+from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
+from soliplex.ingester.lib.wf.operations.claim import Claim, Pool
+from soliplex.ingester.lib.wf.operations.finish import Finished
+from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
+from soliplex.ingester.lib.wf.operations.workers import Reaped
+from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices
+from soliplex.ingester.lib.wf.presence import Presence, presence_for
+from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.wakeup import Doorbell
+
+_log = logging.getLogger(__name__)
+
+CATCH_ALL: Final = "*"
+SWEEP_LOCKS_EVERY: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """How a worker works. What is not given comes from the settings."""
+
+    consumers: Mapping[str, int] = field(default_factory=lambda: default_consumers(get_settings()))
+    """Slots by step type; "*" takes the types that have no pool of their own."""
+    batch_size: int = field(default_factory=lambda: get_settings().worker_batch_size)
+    poll_interval: float = field(default_factory=lambda: get_settings().worker_poll_interval_seconds)
+    checkin_interval: float = field(default_factory=lambda: get_settings().worker_checkin_interval)
+    checkin_timeout: float = field(default_factory=lambda: get_settings().worker_checkin_timeout)
+    liveness_interval: float = field(default_factory=lambda: get_settings().worker_liveness_interval_seconds)
+    step_timeout: float | None = field(default_factory=lambda: get_settings().step_timeout_seconds or None)
+    lock_ttl: float = field(default_factory=lambda: get_settings().resource_lock_ttl_seconds)
+    processes: int = field(default_factory=lambda: get_settings().isolation_processes)
+    memory_limit_mib: int | None = field(default_factory=lambda: get_settings().step_memory_limit_mib or None)
+
+
+def default_consumers(settings: Settings) -> dict[str, int]:
+    """The pools of a worker that is given none."""
+    return {
+        "parse": settings.docling_concurrency,
+        "store": settings.worker_task_count,
+        CATCH_ALL: settings.worker_task_count,
+    }
+
+
+class Worker:
+    """Claims and executes steps until it is stopped."""
+
+    def __init__(
+        self,
+        config: WorkerConfig | None = None,
+        *,
+        metrics: Metrics | None = None,
+        worker_id: str | None = None,
+        clock: Callable[[], datetime] = now_in_utc,
+        probe: Probe | None = None,
+    ) -> None:
+        self.id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self.config = config or WorkerConfig()
+        self._metrics = metrics or LoggingMetrics()
+        self._clock = clock
+        self._probe = probe
+        self._doorbell = Doorbell()
+        self._presence: Presence | None = None
+        self._has_peers = True
+        self._suspects: set[str] = set()
+        self._duties: list[asyncio.Task[None]] = []
+        self._claimers: list[asyncio.Task[None]] = []
+        self._slots: list[asyncio.Task[None]] = []
+        self._finishing: asyncio.Task[None] | None = None
+        self._processes = ProcessPool(processes=self.config.processes, memory_limit_mib=self.config.memory_limit_mib)
+        self._bus = LifecycleBus(self.id, clock=clock, probe=probe)
+        self._finisher = Finisher(metrics=self._metrics, probe=probe, clock=clock, on_finished=self._on_finished)
+        self._link = SteadyLink()
+        self._pools = self._make_pools()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being executed or waits to be."""
+        return all(pool.is_idle for pool in self._pools) and not self._finisher.backlog
+
+    async def start(self) -> None:
+        """Announce the worker and begin to work."""
+        self._presence = presence_for(self.id, self._doorbell.ring)
+        await self._presence.announce()
+        await self._check_in()
+        self._finishing = asyncio.create_task(self._finisher.run(), name=f"{self.id} finisher")
+        self._slots = [
+            asyncio.create_task(pool.consume_forever(), name=f"{self.id} {pool.name}")
+            for pool in self._pools
+            for _ in range(pool.size)
+        ]
+        self._claimers = [asyncio.create_task(pool.claim_forever(), name=f"{self.id} claim") for pool in self._pools]
+        self._duties = [
+            asyncio.create_task(self._bus.run(), name=f"{self.id} lifecycle"),
+            self._every(self.config.checkin_interval, self._check_in),
+            self._every(self.config.lock_ttl / 2, self._refresh_locks),
+            self._every(self.config.liveness_interval, self._look_around),
+            self._every(min(self.config.checkin_timeout / 4, 60), self._reap_silent),
+            self._every(SWEEP_LOCKS_EVERY, self._sweep_locks),
+        ]
+        _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
+
+    async def stop(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109  the time in-flight steps are given
+        """Stop: see the module's five points."""
+        for pool in self._pools:
+            await pool.stop_claiming()
+        await self._end(self._claimers, 5.0)
+        await self._end(self._slots, timeout)
+        await self._drain_finisher()
+        await self._bus.drain(min(timeout, 5.0))
+        await self._end(self._duties, 0)
+        await self._end([self._finishing] if self._finishing else [], 0)
+        await self._link.close()
+        await self._processes.stop()
+        await self._leave()
+        _log.info("worker %s stopped", self.id)
+
+    async def _end(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
+        """Wait for tasks, then cancel those that are left."""
+        if not tasks:
+            return
+        if seconds:
+            await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                _log.error("worker %s: a task ended with %r", self.id, result, exc_info=result)
+
+    async def _drain_finisher(self) -> None:
+        """What cannot be recorded within a few seconds is left to the reaper of another worker."""
+        try:
+            async with asyncio.timeout(10):
+                await self._finisher.drain()
+        except TimeoutError:
+            _log.warning("worker %s leaves %d results unrecorded", self.id, self._finisher.backlog)
+
+    async def _leave(self) -> None:
+        try:
+            await operations.check_out(self.id)
+        except TROUBLES_OF_THE_DATABASE as exc:
+            _log.warning("worker %s cannot check out: %s", self.id, exc)
+        if self._presence is not None:
+            await self._presence.leave()
+
+    def _make_pools(self) -> list[ConsumerPool]:
+        executor = Executor(
+            processes=self._processes,
+            default_timeout=self.config.step_timeout,
+            clock=self._clock,
+            probe=self._probe,
+        )
+        services = PoolServices(
+            worker_id=self.id,
+            executor=executor,
+            finisher=self._finisher,
+            link=self._link,
+            metrics=self._metrics,
+            probe=self._probe,
+            doorbell=self._doorbell,
+            clock=self._clock,
+            on_claimed=self._on_claimed,
+            batch_size=self.config.batch_size,
+            poll_interval=self.config.poll_interval,
+            lock_ttl=timedelta(seconds=self.config.lock_ttl),
+        )
+        pinned = frozenset(self.config.consumers) - {CATCH_ALL}
+        return [
+            ConsumerPool(name, size, _accepted(name, pinned), services)
+            for name, size in self.config.consumers.items()
+            if size > 0
+        ]
+
+    def _on_claimed(self, claim: Claim) -> None:
+        if claim.has_deliveries:
+            self._bus.wake()
+
+    def _on_finished(self, finished: Finished) -> None:
+        if finished.ready_types or finished.released or finished.errored:
+            self._doorbell.ring()
+            if self._has_peers and self._presence is not None:
+                self._presence.tell_others()
+        if finished.has_deliveries:
+            self._bus.wake()
+
+    def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                try:
+                    await duty()
+                except TROUBLES_OF_THE_DATABASE as exc:
+                    _log.warning("worker %s: %s", self.id, exc)
+
+        return asyncio.create_task(repeat(), name=f"{self.id} {getattr(duty, '__name__', duty)}")
+
+    async def _check_in(self) -> None:
+        meta = {"consumers": dict(self.config.consumers)}
+        await operations.check_in(self.id, hostname=socket.gethostname(), pid=os.getpid(), meta=meta, now=self._clock())
+
+    async def _refresh_locks(self) -> None:
+        leases = sorted({lease for pool in self._pools for lease in pool.leases_with_lock})
+        await refresh_locks_of_leases(leases, ttl=timedelta(seconds=self.config.lock_ttl), now=self._clock())
+
+    async def _look_around(self) -> None:
+        """Stop what was cancelled, and give back what a worker held whose process has ended."""
+        if any(pool.running for pool in self._pools):
+            to_stop = await operations.steps_to_stop(self.id)
+            for pool in self._pools:
+                pool.cancel_steps(to_stop)
+        others = await operations.other_workers(self.id)
+        self._has_peers = bool(others)
+        dead = await self._presence.dead_among(others) if others and self._presence else set[str]()
+        # Two looks: a worker whose session broke takes its lock again within a moment.
+        confirmed, self._suspects = dead & self._suspects, dead
+        if confirmed:
+            self._count(await operations.reap_workers(self.id, confirmed, now=self._clock()))
+
+    async def _reap_silent(self) -> None:
+        self._count(await operations.reap_dead_workers(self.id, self.config.checkin_timeout, now=self._clock()))
+
+    def _count(self, reaped: Reaped) -> None:
+        if not reaped.workers:
+            return
+        _log.warning("worker %s reaped %s: %d steps go back", self.id, ", ".join(reaped.workers), reaped.steps)
+        self._metrics.incr("worker_reaped", len(reaped.workers))
+        if reaped.steps:
+            self._metrics.incr("step_reset_by_reaper", reaped.steps)
+        if self._presence is not None:
+            self._presence.forget(reaped.workers)
+
+    async def _sweep_locks(self) -> None:
+        swept = await operations.sweep_expired_resource_locks(now=self._clock())
+        if swept:
+            self._metrics.incr("resource_lock_swept", len(swept))
+
+
+def _accepted(name: str, pinned: frozenset[str]) -> Pool:
+    return Pool(excluded=pinned) if name == CATCH_ALL else Pool(types=frozenset({name}))
+
+
+_module_worker: list[Worker] = []
+
+
+async def start_worker(config: WorkerConfig | None = None) -> Worker:
+    """Start the one worker of callers that keep none of their own. New code makes a `Worker`."""
+    if not _module_worker:
+        worker = Worker(config)
+        await worker.start()
+        _module_worker.append(worker)
+    return _module_worker[0]
+
+
+async def stop_worker(timeout: float = 30.0) -> None:  # noqa: ASYNC109  as Worker.stop
+    """Stop the worker that `start_worker` started."""
+    while _module_worker:
+        await _module_worker.pop().stop(timeout)
+
+
+def get_worker_id() -> str | None:
+    """The id of the worker that `start_worker` started."""
+    return _module_worker[0].id if _module_worker else None
