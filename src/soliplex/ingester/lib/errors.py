@@ -11,7 +11,11 @@
         ├── LeaseLost              another worker owns the step now
         ├── PermanentError         raised by handlers: trying again cannot help
         ├── StepTimeout            an attempt took longer than the step allows
-        └── StepCancelled          the run was cancelled while the attempt was under way
+        ├── StepCancelled          the run was cancelled while the attempt was under way
+        ├── HandlerError           stands in for what a handler's process raised, if that cannot be pickled
+        ├── HandlerCrashed         the handler's process died during the call
+        ├── MemoryLimitExceeded    the handler's process wanted more memory than it may use
+        └── PoolStopped            the worker stopped before the handler had finished
 
 The command line maps these to exit codes, the server to HTTP statuses, each in one table.
 """

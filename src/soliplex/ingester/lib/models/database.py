@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import asyncpg
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -27,7 +28,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
 from soliplex.ingester.lib.models import connecting
-from soliplex.ingester.lib.models.transactions import Link, PostgresLink, Script, SqliteLink
+from soliplex.ingester.lib.models.transactions import Link, LoopLink, PostgresLink, Script, ThreadLink
 
 
 class NotInitializedError(IngesterError):
@@ -41,7 +42,7 @@ class NotInitializedError(IngesterError):
 class _Open:
     url: sa.URL
     engine: AsyncEngine
-    scripts: SqliteLink | None = None
+    scripts: ThreadLink | None = None
     temporary: Path | None = None
 
 
@@ -126,21 +127,28 @@ class Database:
 
     @classmethod
     @asynccontextmanager
-    async def link(cls) -> AsyncGenerator[Link]:
-        """A connection for scripts. On PostgreSQL it is one of the pool, the caller's own until the block ends."""
+    async def link(cls, *, durable: bool = True) -> AsyncGenerator[Link]:
+        """A connection for a worker's scripts, its own until the block ends.
+
+        Not durable: a commit may be lost if the machine fails, though never be half done.
+        """
         opened = cls._opened()
         if opened.scripts is not None:
-            yield opened.scripts
-            return
-        async with opened.engine.connect() as connection:
-            raw: Any = await connection.get_raw_connection()
-            yield PostgresLink(raw.driver_connection)
+            async with _loop_link(opened.engine.url, durable=durable) as link:
+                yield link
+        else:
+            async with _postgres_link(opened.engine, durable=durable) as link:
+                yield link
 
     @classmethod
-    async def transact[R](cls, script: Script[R], *, durable: bool = True) -> R:
+    async def transact[R](cls, script: Script[R]) -> R:
         """Run a script in a transaction of its own."""
-        async with cls.link() as link:
-            return await link.transact(script, durable=durable)
+        opened = cls._opened()
+        if opened.scripts is not None:
+            return await opened.scripts.transact(script)
+        async with opened.engine.connect() as connection:
+            raw: Any = await connection.get_raw_connection()
+            return await PostgresLink(raw.driver_connection).transact(script)
 
     @classmethod
     def _opened(cls) -> _Open:
@@ -186,7 +194,7 @@ async def _open(url: sa.URL, settings: Settings) -> _Open:
     busy = settings.sqlite_busy_timeout_seconds
     thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-scripts")
     connection = await asyncio.get_running_loop().run_in_executor(thread, _script_connection, location, busy)
-    return _Open(url, engine, SqliteLink(connection, thread), temporary)
+    return _Open(url, engine, ThreadLink(connection, thread), temporary)
 
 
 async def _close(opened: _Open) -> None:
@@ -249,3 +257,36 @@ def _script_connection(url: sa.URL, busy_timeout: float) -> sqlite3.Connection:
     for pragma in connecting.sqlite_pragmas(busy_timeout):
         connection.execute(pragma)
     return connection
+
+
+@asynccontextmanager
+async def _loop_link(url: sa.URL, *, durable: bool) -> AsyncGenerator[Link]:
+    connection = _script_connection(url, get_settings().sqlite_busy_timeout_seconds)
+    try:
+        connection.execute("PRAGMA busy_timeout = 0")
+        if not durable:
+            # In WAL mode, NORMAL leaves out the sync at commit; the next durable commit syncs what came before it too.
+            connection.execute("PRAGMA synchronous = NORMAL")
+        yield LoopLink(connection, get_settings().sqlite_busy_timeout_seconds)
+    finally:
+        connection.close()
+
+
+# The engine's statements are written for their indexes, and the tables change too fast for the planner's statistics.
+_TUNING = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET synchronous_commit = {}"
+_UNTUNING = "RESET enable_seqscan; RESET plan_cache_mode; RESET synchronous_commit"
+
+
+@asynccontextmanager
+async def _postgres_link(engine: AsyncEngine, *, durable: bool) -> AsyncGenerator[Link]:
+    async with engine.connect() as connection:
+        raw: Any = await connection.get_raw_connection()
+        driver = raw.driver_connection
+        await driver.execute(_TUNING.format("on" if durable else "off"))
+        try:
+            yield PostgresLink(driver)
+        finally:
+            try:
+                await driver.execute(_UNTUNING)
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await connection.invalidate()  # the connection is broken: it must not go back to the pool

@@ -10,7 +10,7 @@ from pydantic import computed_field
 from sqlmodel import Field
 
 from soliplex.ingester.lib.models.base import Table
-from soliplex.ingester.lib.models.columns import JSON, UtcDateTime, one_of, utcnow
+from soliplex.ingester.lib.models.columns import JSON, EnumText, UtcDateTime, one_of, utcnow
 from soliplex.ingester.lib.models.enums import ArtifactType, HistoryAction
 
 
@@ -82,7 +82,7 @@ class DocumentURIHistory(Table, table=True):
     version: int
     hash: str
     process_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
-    action: HistoryAction = Field(sa_type=sa.String)
+    action: HistoryAction = Field(sa_type=EnumText(HistoryAction))
     batch_id: int | None = Field(default=None, foreign_key="documentbatch.id")
     histmeta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
 

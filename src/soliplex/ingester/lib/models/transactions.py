@@ -7,8 +7,13 @@ A script is a generator. It yields a statement with its parameters, receives the
         return bool(rows)
 
 A `Link` runs a whole script in one transaction. On PostgreSQL every statement is awaited on an asyncpg connection. On
-SQLite the whole script runs in one hop to the thread that owns the connection: one hop a statement would cap the engine
-at a twentieth of its speed. All scripts of a process share that thread, so they never wait for one another's locks.
+SQLite there are two ways, and both run the whole script in one go, since a thread hop a statement would cap the engine at
+a twentieth of its speed:
+
+- `ThreadLink`: in one hop to the thread that owns the connection. For anything that may take long.
+- `LoopLink`: on the event loop itself, for the worker's claims and results. Their transactions take milliseconds, and a
+  thread would spend most of those handing the interpreter's lock to and fro, row by row. Only waiting for another
+  writer would block the loop, so it does not wait there: it tries again after a pause.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import sqlite3
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, Protocol, override
+from typing import Any, Protocol
 
 import asyncpg
 
@@ -46,8 +51,8 @@ def single(call: Call) -> Script[Rows]:
 class Link(Protocol):
     """A connection that runs scripts, each in one transaction."""
 
-    async def transact[R](self, script: Script[R], *, durable: bool = True) -> R:
-        """Run the script and commit. Not durable: the commit may be lost if the machine fails, never be half done."""
+    async def transact[R](self, script: Script[R]) -> R:
+        """Run the script and commit."""
         ...
 
 
@@ -57,10 +62,8 @@ class PostgresLink:
     def __init__(self, connection: asyncpg.Connection[Any]) -> None:
         self._connection = connection
 
-    async def transact[R](self, script: Script[R], *, durable: bool = True) -> R:
+    async def transact[R](self, script: Script[R]) -> R:
         async with self._connection.transaction():
-            if not durable:
-                await self._connection.execute("SET LOCAL synchronous_commit = off")
             return await self._drive(script)
 
     async def _drive[R](self, script: Script[R]) -> R:
@@ -70,24 +73,44 @@ class PostgresLink:
             while True:
                 statement, parameters = call
                 values = [_for_postgres(parameters[name]) for name in statement.postgres_order]
-                call = script.send(await fetch(statement.postgres, *values))  # pyright: ignore[reportArgumentType]  Record is a Row
+                rows: Any = await fetch(statement.postgres, *values)
+                call = script.send(rows)
         except StopIteration as done:
             return done.value
 
 
-class SqliteLink:
+def run_on_sqlite[R](connection: sqlite3.Connection, script: Script[R]) -> R:
+    """Run the script in a transaction that has just begun, and commit."""
+    try:
+        result = _drive_on_sqlite(connection, script)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return result
+
+
+def _drive_on_sqlite[R](connection: sqlite3.Connection, script: Script[R]) -> R:
+    execute = connection.execute
+    try:
+        call = next(script)
+        while True:
+            statement, parameters = call
+            values = {name: _for_sqlite(value) for name, value in parameters.items()}
+            call = script.send(execute(statement.sqlite, values).fetchall())
+    except StopIteration as done:
+        return done.value
+
+
+class ThreadLink:
     """Runs scripts on one sqlite3 connection, each in one hop to the thread that owns it."""
 
     def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         self._connection = connection
         self._thread = thread
 
-    @override
-    def __repr__(self) -> str:
-        return f"SqliteLink({self._connection!r})"
-
-    async def transact[R](self, script: Script[R], *, durable: bool = True) -> R:
-        del durable  # WAL commits are synced together at little cost; there is nothing to gain
+    async def transact[R](self, script: Script[R]) -> R:
         hop = asyncio.get_running_loop().run_in_executor(self._thread, self._run, script)
         try:
             return await asyncio.shield(hop)
@@ -99,29 +122,40 @@ class SqliteLink:
 
     def _run[R](self, script: Script[R]) -> R:
         self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = self._drive(script)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        return result
-
-    def _drive[R](self, script: Script[R]) -> R:
-        execute = self._connection.execute
-        try:
-            call = next(script)
-            while True:
-                statement, parameters = call
-                values = {name: _for_sqlite(value) for name, value in parameters.items()}
-                call = script.send(execute(statement.sqlite, values).fetchall())
-        except StopIteration as done:
-            return done.value
+        return run_on_sqlite(self._connection, script)
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
         self._thread.shutdown(wait=False)
+
+
+class LoopLink:
+    """Runs scripts on one sqlite3 connection of the event loop's thread, whose busy timeout is zero."""
+
+    FIRST_PAUSE = 0.0005
+    LONGEST_PAUSE = 0.02
+
+    def __init__(self, connection: sqlite3.Connection, patience: float) -> None:
+        self._connection = connection
+        self._patience = patience
+
+    async def transact[R](self, script: Script[R]) -> R:
+        await self._begin()
+        return run_on_sqlite(self._connection, script)
+
+    async def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause, deadline = self.FIRST_PAUSE, loop.time() + self._patience
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as exc:
+                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or loop.time() > deadline:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self.LONGEST_PAUSE)
+            else:
+                return
 
 
 def _for_postgres(value: Any) -> Any:

@@ -20,7 +20,7 @@ from sqlalchemy import event
 from sqlmodel import Field
 
 from soliplex.ingester.lib.models.base import Table
-from soliplex.ingester.lib.models.columns import JSON, UtcDateTime, one_of, utcnow
+from soliplex.ingester.lib.models.columns import JSON, EnumText, UtcDateTime, one_of, utcnow
 from soliplex.ingester.lib.models.documents import seconds_between
 from soliplex.ingester.lib.models.enums import (
     VALID_TRANSITIONS,
@@ -56,7 +56,7 @@ class RunGroup(Table, table=True):
     created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
     start_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
     completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
-    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=EnumText(RunStatus))
     status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
     status_message: str | None = None
     status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
@@ -93,7 +93,7 @@ class WorkflowRun(Table, table=True):
     created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
     start_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
     completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
-    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=EnumText(RunStatus))
     status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
     status_message: str | None = None
     status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
@@ -211,7 +211,7 @@ class RunStep(Table, table=True):
     available_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     retry: int = 0
     retries: int = 1
-    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=EnumText(RunStatus))
     status_message: str | None = None
     status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     worker_id: str | None = None
@@ -222,7 +222,7 @@ class RunStep(Table, table=True):
     remaining_deps: int = 0
     remaining_tasks: int = 0
     timeout_seconds: float | None = None
-    isolation: Isolation | None = Field(default=None, sa_type=sa.String)
+    isolation: Isolation | None = Field(default=None, sa_type=EnumText(Isolation))
     optional: bool = False
     input: Any = Field(default=None, sa_type=JSON, nullable=True)
     output: Any = Field(default=None, sa_type=JSON, nullable=True)
@@ -318,14 +318,14 @@ class LifecycleHistory(Table, table=True):
     )
 
     id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
-    event: LifeCycleEvent = Field(sa_type=sa.String)
+    event: LifeCycleEvent = Field(sa_type=EnumText(LifeCycleEvent))
     handler_name: str | None = None
     run_group_id: int = Field(foreign_key="rungroup.id")
     workflow_run_id: int | None = Field(default=None, foreign_key="workflowrun.id", sa_type=BigId)
     step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
     start_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
     completed_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
-    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=sa.String)
+    status: RunStatus = Field(default=RunStatus.PENDING, sa_type=EnumText(RunStatus))
     status_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
     status_message: str | None = None
     status_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
@@ -360,7 +360,7 @@ class ResourceLock(Table, table=True):
 
     resource_key: str = Field(primary_key=True)
     holder_id: str
-    holder_kind: ResourceLockKind = Field(sa_type=sa.String)
+    holder_kind: ResourceLockKind = Field(sa_type=EnumText(ResourceLockKind))
     step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
     acquired_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
     expires_at: datetime = Field(sa_type=UtcDateTime)

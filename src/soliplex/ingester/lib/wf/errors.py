@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from signal import SIGKILL, Signals
 
 from soliplex.ingester.lib.errors import EngineError, NotFoundError
 
@@ -102,3 +103,50 @@ class StepTimeout(EngineError):  # noqa: N818  named as the glossary names it
 
 class StepCancelled(EngineError):  # noqa: N818  named as the glossary names it
     """The run was cancelled while the attempt was under way."""
+
+
+class HandlerError(EngineError):
+    """A handler in a process of its own raised what cannot be pickled; this stands in for it."""
+
+    def __init__(self, type_name: str, message: str, traceback: str) -> None:
+        super().__init__(f"{type_name}: {message}" if message else type_name)
+        self.type_name = type_name
+        self.message = message
+        self.traceback = traceback
+
+
+class HandlerCrashed(EngineError):  # noqa: N818  what happened to the process, not a kind of error
+    """The process of a handler died during the call, and with it this attempt."""
+
+    def __init__(self, returncode: int) -> None:
+        super().__init__(f"the handler's process died: {_cause_of_death(returncode)}")
+        self.returncode = returncode
+
+
+class MemoryLimitExceeded(EngineError):  # noqa: N818  what happened, as with HandlerCrashed
+    """A handler in a process of its own wanted more memory than it may use."""
+
+    def __init__(self, limit_mib: int) -> None:
+        super().__init__(
+            f"the handler used more memory than the limit of {limit_mib} MiB; "
+            "raise STEP_MEMORY_LIMIT_MIB, or give the step less to do at once"
+        )
+        self.limit_mib = limit_mib
+
+
+class PoolStopped(EngineError):  # noqa: N818  what happened, as with HandlerCrashed
+    """The worker stops: the process of the handler was ended, or not started any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the pool of processes was stopped before the handler had finished")
+
+
+def _cause_of_death(returncode: int) -> str:
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    try:
+        name = Signals(-returncode).name
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-returncode}"
+    hint = "; perhaps the system ran out of memory" if -returncode == SIGKILL else ""
+    return f"signal {name} ({-returncode}){hint}"

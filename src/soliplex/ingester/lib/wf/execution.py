@@ -118,7 +118,7 @@ async def _items_of(step: ClaimedStep, definition: StepDefinition) -> list[Any]:
     """What a map step maps over: the output of the step it depends on, or the run's input; or a list inside of it."""
     if definition.depends_on:
         call = SQL.output_of_step(run_id=step.run_id, name=definition.depends_on[0])
-        rows = await Database.transact(single(call), durable=False)
+        rows = await Database.transact(single(call))
         source, found = f"the output of step {definition.depends_on[0]!r}", json_of(rows[0], "output")
     else:
         source, found = "the run's input", json_of(step.run, "input")

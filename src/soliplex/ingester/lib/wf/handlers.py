@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from soliplex.ingester.lib.models import Database, Isolation, RunGroup, StepConfig
-from soliplex.ingester.lib.models.transactions import json_of, single
+from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.sql import SQL
@@ -174,12 +174,20 @@ async def _step_configs(steps: Sequence[ClaimedStep]) -> list[StepConfig]:
     if missing:
         if len(_configs) > _MOST_CONFIGS:
             _configs.clear()
-        async with Database.session(read_only=True) as session:
-            for config_id in missing:
-                config = await session.get(StepConfig, config_id)
-                assert config is not None, "a step's configuration is deleted after the step"
-                _configs[Database.identity(), config_id] = config
+        rows = await Database.transact(single(SQL.step_configs_by_id(ids=sorted(missing))))
+        _configs.update({(Database.identity(), row["id"]): _step_config(row) for row in rows})
     return [_configs[Database.identity(), config_id] for config_id in wanted]
+
+
+def _step_config(row: Row) -> StepConfig:
+    return StepConfig(
+        id=row["id"],
+        created_date=datetime_of(row, "created_date"),
+        step_type=row["step_type"],
+        config_json=json_of(row, "config_json"),
+        cuml_config_json=row["cuml_config_json"],
+        cuml_hash=row["cuml_hash"],
+    )
 
 
 async def _load_run_groups(steps: Sequence[ClaimedStep]) -> list[RunGroup | None]:
@@ -191,7 +199,7 @@ async def _load_run_groups(steps: Sequence[ClaimedStep]) -> list[RunGroup | None
 async def _load_inputs(steps: Sequence[ClaimedStep]) -> list[Any]:
     """The run's input, with the outputs of the steps this one depends on; for a task of a map step also its item."""
     owners = [step.parent_id or step.id for step in steps]
-    rows = await Database.transact(single(SQL.outputs_of_dependencies(ids=sorted(set(owners)))), durable=False)
+    rows = await Database.transact(single(SQL.outputs_of_dependencies(ids=sorted(set(owners)))))
     outputs: dict[int, dict[str, Any]] = {}
     for row in rows:
         outputs.setdefault(row["step_id"], {})[row["workflow_step_name"]] = json_of(row, "output")

@@ -39,17 +39,18 @@ def is_about_the_data(exc: BaseException) -> bool:
 class SteadyLink:
     """Runs scripts on one connection, one at a time. After an error the next script gets a new connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = True) -> None:
+        self._durable = durable
         self._stack = AsyncExitStack()
         self._link: Link | None = None
         self._using = asyncio.Lock()
 
-    async def transact[R](self, script: Script[R], *, durable: bool = True) -> R:
+    async def transact[R](self, script: Script[R]) -> R:
         async with self._using:
             if self._link is None:
-                self._link = await self._stack.enter_async_context(Database.link())
+                self._link = await self._stack.enter_async_context(Database.link(durable=self._durable))
             try:
-                return await self._link.transact(script, durable=durable)
+                return await self._link.transact(script)
             except BaseException as exc:
                 if not is_about_the_data(exc):
                     await self._drop()

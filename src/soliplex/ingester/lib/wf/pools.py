@@ -34,9 +34,11 @@ HORIZON: Final = 0.05
 """Seconds of work to hold ahead: several times what a claim takes."""
 FORGETTING: Final = 0.98
 """The longest duration seen fades by this factor with every step."""
+BACKLOG: Final = 4
+"""Batches of results that may wait to be recorded before claiming pauses."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
-SLICE: Final = 0.02
+SLICE: Final = 0.01
 """Seconds after which a slot lets others have the loop, though its handlers never wait."""
 
 
@@ -110,6 +112,7 @@ class ConsumerPool:
         slice_ends = time.monotonic() + SLICE
         while True:
             if not self._queue:
+                self._room.set()
                 async with self._work:
                     await self._work.wait_for(lambda: self._queue or self._stopping)
                 if self._stopping and not self._queue:
@@ -135,6 +138,10 @@ class ConsumerPool:
         async with self._work:
             self._work.notify_all()
 
+    def look_again(self) -> None:
+        """Results were recorded: there may be room for more."""
+        self._room.set()
+
     def cancel_steps(self, step_ids: set[int]) -> None:
         """Stop executing these: their run was cancelled."""
         for step_id in step_ids & self.running.keys():
@@ -153,8 +160,8 @@ class ConsumerPool:
         wanted = min(free + self._ahead(), self._services.batch_size) - self._queued
         if self._queued and wanted * 2 < self._ahead():
             return 0  # wait until half of it is used up: a claim costs the same for one step as for fifty
-        if self._services.finisher.backlog > 4 * self._services.batch_size:
-            return 0
+        if self._services.finisher.backlog > BACKLOG * self._services.batch_size:
+            return 0  # results come faster than they can be recorded
         return max(wanted, 0)
 
     async def _claim(self, wanted: int) -> Claim:

@@ -99,7 +99,8 @@ class Worker:
         self._processes = ProcessPool(processes=self.config.processes, memory_limit_mib=self.config.memory_limit_mib)
         self._bus = LifecycleBus(self.id, clock=clock, probe=probe)
         self._finisher = Finisher(metrics=self._metrics, probe=probe, clock=clock, on_finished=self._on_finished)
-        self._link = SteadyLink()
+        # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost.
+        self._link = SteadyLink(durable=False)
         self._pools = self._make_pools()
 
     @property
@@ -211,6 +212,8 @@ class Worker:
                 self._presence.tell_others()
         if finished.has_deliveries:
             self._bus.wake()
+        for pool in self._pools:
+            pool.look_again()
 
     def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         async def repeat() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from soliplex.ingester.lib.models import RunStep, WorkflowRun
+import sqlalchemy as sa
+from sqlalchemy.orm import configure_mappers
+
+from soliplex.ingester.lib.models import Isolation, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
 
 
@@ -56,13 +59,14 @@ _DATETIMES = frozenset(
 )
 _JSONS = frozenset({"status_meta", "run_params", "input", "output"})
 _BOOLEANS = frozenset({"is_last_step", "optional"})
+_ENUMS = {"status": RunStatus, "isolation": Isolation}
 
 
 def detached[M: (RunStep, WorkflowRun)](model: type[M], row: Row) -> M:
     """A model as it would come out of a session that is closed. The constructor takes forty times as long."""
-    instance: Any = model.__new__(model)
-    defaults = _defaults(model)
-    values = {**defaults, **{name: _value(row, name) for name in row.keys()}}  # noqa: SIM118  rows iterate over values
+    maker = _maker(model)
+    instance = maker.new_instance()
+    values = {**maker.defaults, **{name: _value(row, name) for name in row.keys()}}  # noqa: SIM118  rows iterate over values
     instance.__dict__.update(values)
     object.__setattr__(instance, "__pydantic_fields_set__", set(values))
     return instance
@@ -73,16 +77,28 @@ def _value(row: Row, name: str) -> Any:
         return datetime_of(row, name)
     if name in _JSONS:
         return json_of(row, name)
-    return bool(row[name]) if name in _BOOLEANS else row[name]
+    if name in _BOOLEANS:
+        return bool(row[name])
+    kind = _ENUMS.get(name)
+    return row[name] if kind is None or row[name] is None else kind(row[name])
 
 
-_default_values: dict[type, dict[str, Any]] = {}
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes instances of a model that may be read and assigned to like any other."""
+
+    new_instance: Callable[[], Any]
+    defaults: Mapping[str, Any]
 
 
-def _defaults(model: type[RunStep | WorkflowRun]) -> Mapping[str, Any]:
-    if model not in _default_values:
-        _default_values[model] = dict.fromkeys(model.model_fields)
-    return _default_values[model]
+_makers: dict[type, _Maker] = {}
+
+
+def _maker(model: type[RunStep | WorkflowRun]) -> _Maker:
+    if model not in _makers:
+        configure_mappers()  # nothing else in this process may have used them yet
+        _makers[model] = _Maker(sa.inspect(model).class_manager.new_instance, dict.fromkeys(model.model_fields))
+    return _makers[model]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

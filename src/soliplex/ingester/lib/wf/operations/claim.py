@@ -67,7 +67,7 @@ async def claim_steps(
     # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost with
     # it.
     run = link.transact if link else Database.transact
-    return await run(script, durable=False)
+    return await run(script)
 
 
 async def claim_next_step(

@@ -31,7 +31,7 @@ async def claim_events(worker_id: str, limit: int, *, now: datetime | None = Non
     """Take up to `limit` events that wait for their handler."""
     lease = str(uuid4())
     call = SQL.claim_events(worker_id=worker_id, lease=lease, now=now or utcnow(), limit=limit)
-    rows = await Database.transact(single(call), durable=False)
+    rows = await Database.transact(single(call))
     deliveries = [
         Delivery(
             id=row["id"],
@@ -50,7 +50,7 @@ async def claim_events(worker_id: str, limit: int, *, now: datetime | None = Non
 
 
 async def next_event_due() -> datetime | None:
-    rows = await Database.transact(single(SQL.next_event_due()), durable=False)
+    rows = await Database.transact(single(SQL.next_event_due()))
     return datetime_of(rows[0], "due")
 
 

@@ -44,6 +44,8 @@ class Finished:
     ended_groups: set[int] = field(default_factory=set[int])
     cancelled: int = 0
     """Steps that waited and were cancelled."""
+    freed_keys: set[str] = field(default_factory=set[str])
+    """Resources that nobody holds any more."""
     has_deliveries: bool = False
 
 
@@ -98,8 +100,9 @@ def finish_script(results: Sequence[Result], *, now: datetime) -> Script[Finishe
     yield from _error(by_kind[Errored], settlement)
     yield from _release(by_kind[Released], settlement)
     yield from settlement.settle()
-    yield from _drop_locks(results)
+    freed = yield SQL.drop_locks_of_leases(leases=sorted({result.lease for result in results}))
     finished = yield from settlement.close()
+    finished.freed_keys = {row["resource_key"] for row in freed}
     known = finished.completed | finished.errored | finished.failed | finished.released | finished.expanded
     finished.lost = {result.step_id for result in results} - known
     return finished
@@ -141,17 +144,30 @@ def _packed(result: Completed | Errored, **facts: Any) -> dict[str, Any]:
 
 
 def _expand(results: list[Expanded], settlement: Settlement) -> Script[None]:
-    for result in results:
-        if not result.items:
-            empty = Completed(step_id=result.step_id, run_id=result.run_id, lease=result.lease, output=[])
-            yield from _complete([empty], settlement)
-            continue
-        rows = yield SQL.await_tasks(step_id=result.step_id, lease=result.lease, tasks=len(result.items))
-        if rows:
-            yield SQL.expand_map(step_id=result.step_id, items=Json(result.items), now=settlement.now)
-            settlement.finished.expanded.add(result.step_id)
-            settlement.finished.ready_types.add(rows[0]["step_type"])
-            settlement.recheck(rows)
+    if not results:
+        return
+    # A step that stands here twice, under two leases, is tried with one after the other: either may be the valid one.
+    first = {result.step_id: result for result in reversed(results)}
+    yield from _complete([_without_items(result) for result in first.values() if not result.items], settlement)
+    yield from _expand_maps({step_id: result for step_id, result in first.items() if result.items}, settlement)
+    yield from _expand([result for result in results if first[result.step_id] is not result], settlement)
+
+
+def _without_items(result: Expanded) -> Completed:
+    return Completed(step_id=result.step_id, run_id=result.run_id, lease=result.lease, output=[])
+
+
+def _expand_maps(results: dict[int, Expanded], settlement: Settlement) -> Script[None]:
+    if not results:
+        return
+    packed = [{"id": each.step_id, "lease": each.lease, "tasks": len(each.items)} for each in results.values()]
+    rows = yield SQL.await_tasks(results=Json(packed))
+    if rows:
+        maps = [{"id": row["id"], "items": results[row["id"]].items} for row in rows]
+        yield SQL.expand_maps(maps=Json(maps), now=settlement.now)
+        settlement.finished.expanded |= {row["id"] for row in rows}
+        settlement.finished.ready_types |= {row["step_type"] for row in rows}
+        settlement.recheck(rows)
 
 
 def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
@@ -182,10 +198,6 @@ def _release(results: list[Released], settlement: Settlement) -> Script[None]:
     packed = [{"id": result.step_id, "lease": result.lease} for result in results]
     rows = yield SQL.release_steps(results=Json(packed), now=settlement.now)
     settlement.released(rows)
-
-
-def _drop_locks(results: Sequence[Result]) -> Script[None]:
-    yield SQL.drop_locks_of_leases(leases=sorted({result.lease for result in results}))
 
 
 class _Ended(NamedTuple):
@@ -311,10 +323,12 @@ class Settlement:
         if completed:
             rows = yield SQL.complete_parents(ids=completed, now=self.now)
             self.ended(rows, RunStatus.COMPLETED)
-        for row in failed:
-            message = f"{row['failed']} of its tasks failed: {row['message']}"
-            yield SQL.error_parents(step_id=row["parent_step_id"], message=message, now=self.now)
         if failed:
+            parents = [
+                {"id": row["parent_step_id"], "message": f"{row['failed']} of its tasks failed: {row['message']}"}
+                for row in failed
+            ]
+            yield SQL.error_parents(parents=Json(parents), now=self.now)
             rows = yield SQL.fail_steps(ids=[row["parent_step_id"] for row in failed], now=self.now)
             self.ended(rows, RunStatus.FAILED)
         if cancelled:
@@ -379,7 +393,7 @@ class Settlement:
             workflow_id=facts["workflow_definition_id"],
             group_id=facts["run_group_id"],
             run_id=run["id"],
-            message=None if completed else _why(run["status"], self._counts[run["id"]].message),
+            message=None if completed else why_it_failed(run),
         )
 
 
@@ -391,5 +405,7 @@ def _is_skipped(row: Row, status: RunStatus) -> bool:
     return status is RunStatus.FAILED and bool(row["optional"])
 
 
-def _why(status: str, message: str | None) -> str:
-    return message or ("the run was cancelled" if status == RunStatus.CANCELLED else "the run failed")
+def why_it_failed(run: Row) -> str:
+    return run["status_message"] or (
+        "the run was cancelled" if run["status"] == RunStatus.CANCELLED else "the run failed"
+    )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.transactions import Row, Script
+from soliplex.ingester.lib.models.statements import Call
+from soliplex.ingester.lib.models.transactions import Row, Script, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
-from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, settlement_for_runs
+from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, settlement_for_runs, why_it_failed
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
@@ -54,14 +55,11 @@ async def cancel_run_group(group_id: int, *, now: datetime | None = None) -> Can
     not execute it.
     """
     moment = now or utcnow()
-
-    def flag() -> Script[list[int]]:
-        if not (yield SQL.flag_group(group_id=group_id, now=moment)):
-            raise NotFoundError("run group", group_id)
-        rows = yield SQL.flag_runs_of_group(group_id=group_id, now=moment)
-        return sorted(row["id"] for row in rows)
-
-    run_ids = await Database.transact(flag())
+    # First the group, in a transaction of its own: from then on no run joins it. Whoever holds runs, then their group,
+    # must not meet another who holds them in the other order.
+    await _require(SQL.flag_group(group_id=group_id, now=moment), "run group", group_id)
+    flagged = await Database.transact(single(SQL.flag_runs_of_group(group_id=group_id, now=moment)))
+    run_ids = sorted(row["id"] for row in flagged)
     steps = 0
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
         part = await Database.transact(_cancel_script(run_ids[start : start + RUNS_AT_ONCE], moment))
@@ -113,9 +111,10 @@ def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Scrip
     chosen = [run_id for run_id, run in before.items() if hard or run["status"] in _RETRIED]
     if not chosen:
         return Retried(0, 0)
+    leases: list[str] = []
     if hard:
         # A running step loses its lease here: what its worker still computes will be dropped.
-        yield SQL.drop_locks_of_runs(ids=chosen)
+        leases = [row["lease_token"] for row in (yield SQL.leases_of_runs(ids=chosen))]
         yield SQL.release_running_steps(ids=chosen, now=now)
     reset = yield (SQL.reset_unfinished_steps if hard else SQL.reset_ended_steps)(ids=chosen, now=now)
     touched = sorted({row["workflow_run_id"] for row in reset})
@@ -124,6 +123,8 @@ def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Scrip
     yield SQL.recount_dependencies(ids=touched)
     yield SQL.recount_tasks(ids=touched, now=now)
     yield SQL.reopen_runs(ids=touched, now=now)
+    # After the steps, as everywhere. A lock that steps of other runs share stays theirs.
+    yield SQL.drop_locks_of_leases(leases=sorted(leases))
     ended = [run for run_id, run in before.items() if run_id in set(touched) and run["status"] in _ENDED]
     yield from _reopen_groups(ended, now)
     yield SQL.notify(channel=WORK_CHANNEL)
@@ -157,12 +158,58 @@ async def recompute_run_status(run_id: int, *, now: datetime | None = None) -> R
         if not held:
             raise NotFoundError("workflow run", run_id)
         before = (yield SQL.runs_by_id(ids=[run_id]))[0]
-        rows = yield SQL.recount_run(run_id=run_id, now=moment)
-        if rows[0]["status"] != before["status"] and rows[0]["status"] in _ENDED:
-            yield from _recount_group(before["run_group_id"], moment)
-        return RunStatus(rows[0]["status"])
+        counts = (yield SQL.count_steps_of_run(run_id=run_id))[0]
+        status = _status_of_run(before, counts)
+        rows = yield SQL.set_run_status(
+            run_id=run_id,
+            remaining=counts["remaining"],
+            failed=counts["failed"],
+            **_dated(before, status, moment),
+        )
+        if status != before["status"]:
+            yield from _note_change(before, rows[0], moment)
+        return status
 
     return await Database.transact(script())
+
+
+def _status_of_run(run: Row, counts: Row) -> RunStatus:
+    if counts["remaining"]:
+        if counts["executed"]:
+            return RunStatus.RUNNING
+        if run["status"] not in _ENDED:
+            return RunStatus(run["status"])  # begun and given back, or put back by hand: only the run itself knows
+        return RunStatus.RUNNING if counts["begun"] else RunStatus.PENDING
+    if counts["failed"]:
+        return RunStatus.FAILED
+    is_cancelled = counts["cancelled"] or run["cancel_requested_at"] is not None
+    return RunStatus.CANCELLED if is_cancelled else RunStatus.COMPLETED
+
+
+def _dated(before: Row, status: RunStatus, now: datetime) -> dict[str, Any]:
+    """The status with its dates, which change only with it."""
+    return {
+        "status": status.value,
+        "status_date": before["status_date"] if status == before["status"] else now,
+        "completed_date": (before["completed_date"] or now) if status.is_final else None,
+    }
+
+
+def _note_change(before: Row, run: Row, now: datetime) -> Script[None]:
+    if run["status"] in _ENDED and before["status"] not in _ENDED:
+        completed = run["status"] == RunStatus.COMPLETED
+        if completed and run["doc_id"] is None:
+            yield SQL.gather_run_outputs(ids=[run["id"]])
+        outbox = Outbox(get_registry())
+        outbox.add(
+            LifeCycleEvent.ITEM_END if completed else LifeCycleEvent.ITEM_FAILED,
+            workflow_id=before["workflow_definition_id"],
+            group_id=run["run_group_id"],
+            run_id=run["id"],
+            message=None if completed else why_it_failed(run),
+        )
+        yield from outbox.write(now)
+    yield from _recount_group(run["run_group_id"], now)
 
 
 async def try_complete_run_group(group_id: int, *, now: datetime | None = None) -> bool:
@@ -172,27 +219,45 @@ async def try_complete_run_group(group_id: int, *, now: datetime | None = None) 
 
 
 def _recount_group(group_id: int, now: datetime) -> Script[bool]:
-    before = yield SQL.lock_group(group_id=group_id)
-    if not before:
+    held = yield SQL.lock_group(group_id=group_id)
+    if not held:
         raise NotFoundError("run group", group_id)
-    rows = yield SQL.recount_group(group_id=group_id, now=now)
-    ended = rows[0]["status"] in _ENDED and before[0]["status"] not in _ENDED
+    before = held[0]
+    counts = (yield SQL.count_runs_of_group(group_id=group_id))[0]
+    status = _status_of_group(before, counts)
+    yield SQL.set_group_status(
+        group_id=group_id, **{name: counts[name] for name in _COUNTED}, **_dated(before, status, now)
+    )
+    ended = status.is_final and before["status"] not in _ENDED
     if ended:
         outbox = Outbox(get_registry())
-        outbox.add(LifeCycleEvent.GROUP_END, workflow_id=rows[0]["workflow_definition_id"], group_id=group_id)
+        outbox.add(LifeCycleEvent.GROUP_END, workflow_id=before["workflow_definition_id"], group_id=group_id)
         yield from outbox.write(now)
     return ended
+
+
+_COUNTED = ("total", "remaining", "failed", "cancelled")
+
+
+def _status_of_group(group: Row, counts: Row) -> RunStatus:
+    if counts["remaining"] or not counts["total"]:
+        has_ended = group["status"] in _ENDED and counts["total"]
+        return RunStatus.RUNNING if has_ended else RunStatus(group["status"])
+    if counts["failed"]:
+        return RunStatus.FAILED
+    return RunStatus.CANCELLED if counts["cancelled"] else RunStatus.COMPLETED
 
 
 async def delete_run_group(run_group_id: int) -> dict[str, int]:
     """Delete a group with its runs, steps and events, and say how many of each."""
 
     def script() -> Script[dict[str, int]]:
+        runs = yield SQL.lock_runs_of_group(group_id=run_group_id)
         if not (yield SQL.lock_group(group_id=run_group_id)):
             raise NotFoundError("run group", run_group_id)
         counts = (yield SQL.count_group(group_id=run_group_id))[0]
+        leases = yield SQL.leases_of_runs(ids=[run["id"] for run in runs])
         for statement in (
-            SQL.delete_locks_of_group,
             SQL.delete_edges_of_group,
             SQL.delete_tasks_of_group,
             SQL.delete_steps_of_group,
@@ -201,6 +266,7 @@ async def delete_run_group(run_group_id: int) -> dict[str, int]:
             SQL.delete_group,
         ):
             yield statement(group_id=run_group_id)
+        yield SQL.drop_locks_of_leases(leases=sorted(row["lease_token"] for row in leases))
         deleted = {
             "deleted_runsteps": counts["steps"],
             "deleted_lifecyclehistory": counts["events"],
@@ -212,11 +278,8 @@ async def delete_run_group(run_group_id: int) -> dict[str, int]:
     return await Database.transact(script())
 
 
-async def _require(call: object, kind: str, name: object) -> None:
-    def script() -> Script[bool]:
-        return bool((yield call))  # pyright: ignore[reportReturnType]  a Call
-
-    if not await Database.transact(script()):
+async def _require(call: Call, kind: str, name: object) -> None:
+    if not await Database.transact(single(call)):
         raise NotFoundError(kind, name)
 
 
@@ -227,4 +290,4 @@ async def anything_left() -> bool:
         rows = yield SQL.anything_left()
         return bool(rows[0]["some"])
 
-    return await Database.transact(script(), durable=False)
+    return await Database.transact(script())

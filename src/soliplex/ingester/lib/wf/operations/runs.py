@@ -136,7 +136,7 @@ def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[l
     yield SQL.insert_steps(**new_runs, templates=Json(_templates(plan, config_ids)), now=plan.now)
     if edges := _edges(plan.workflow):
         yield SQL.insert_edges(**new_runs, edges=Json(edges))
-    yield SQL.grow_group(group_id=group_id, runs=len(run_ids))
+    yield SQL.grow_group(group_id=group_id, runs=len(run_ids), now=plan.now)
     yield SQL.notify(channel=WORK_CHANNEL)
     return run_ids
 
@@ -160,7 +160,7 @@ def _templates(plan: _Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any
             "config_id": config_ids[step.key],
             "is_last": step.key in leaves,
             "retries": step.retries,
-            "resource_key": plan.resource_keys.get(step.key),
+            "resource_key": plan.resource_keys.get(step.key) or None,
             "deps": len(step.depends_on),
             "timeout": step.timeout.total_seconds() if step.timeout else None,
             "isolation": step.isolation,
@@ -179,7 +179,8 @@ def _step_configs(plan: _Plan) -> Script[dict[str, int]]:
     """The ids of the steps' configurations, each stored once, and the record of the parameter set that led to them."""
     cumulative = cumulative_configs(plan.workflow, plan.params)
     ids: dict[str, int] = {}
-    for step in plan.workflow.steps:
+    # In the same order whatever the workflow: two that store the same ones at once must not wait for one another.
+    for step in sorted(plan.workflow.steps, key=lambda step: (step.type, cumulative[step.key].cumulative_json)):
         ids[step.key] = yield from _step_config(step, cumulative[step.key], plan.now)
     if plan.params is not None:
         yield from _config_set(plan.params, sorted(set(ids.values())), plan.now)

@@ -13,7 +13,7 @@ from typing import Any
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.statements import Call, Json
 from soliplex.ingester.lib.models.transactions import Script, single
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
 from soliplex.ingester.lib.wf.sql import SQL
@@ -52,13 +52,13 @@ async def check_out(worker_id: str) -> None:
 
 
 async def other_workers(worker_id: str) -> list[str]:
-    rows = await Database.transact(single(SQL.other_workers(worker_id=worker_id)), durable=False)
+    rows = await Database.transact(single(SQL.other_workers(worker_id=worker_id)))
     return [row["id"] for row in rows]
 
 
 async def steps_to_stop(worker_id: str) -> set[int]:
     """The steps this worker runs whose run was cancelled or has failed."""
-    rows = await Database.transact(single(SQL.steps_to_stop(worker_id=worker_id)), durable=False)
+    rows = await Database.transact(single(SQL.steps_to_stop(worker_id=worker_id)))
     return {row["id"] for row in rows}
 
 
@@ -66,18 +66,18 @@ async def reap_dead_workers(my_id: str, threshold: timedelta | float, *, now: da
     """Give back what workers held that have not checked in for longer than the threshold; never the caller's own."""
     moment = now or utcnow()
     silence = threshold if isinstance(threshold, timedelta) else timedelta(seconds=threshold)
-    return await _reap(SQL.remove_silent_workers(worker_id=my_id, silent_since=moment - silence), moment)
+    return await _reap(my_id, SQL.remove_silent_workers(worker_id=my_id, silent_since=moment - silence), moment)
 
 
 async def reap_workers(my_id: str, dead: Iterable[str], *, now: datetime | None = None) -> Reaped:
     """Give back what these workers held; never the caller's own."""
-    return await _reap(SQL.remove_workers(worker_id=my_id, ids=list(dead)), now or utcnow())
+    return await _reap(my_id, SQL.remove_workers(worker_id=my_id, ids=list(dead)), now or utcnow())
 
 
-async def _reap(removal: Any, now: datetime) -> Reaped:
+async def _reap(my_id: str, removal: Call, now: datetime) -> Reaped:
     def script() -> Script[Reaped]:
         removed = yield removal
-        forgotten = yield SQL.workers_without_checkin()
+        forgotten = yield SQL.workers_without_checkin(worker_id=my_id)
         dead = sorted({row["id"] for row in (*removed, *forgotten)})
         if not dead:
             return Reaped()
@@ -92,11 +92,7 @@ async def _reap(removal: Any, now: datetime) -> Reaped:
 def _give_back(dead: tuple[str, ...], now: datetime) -> Script[Reaped]:
     rows = yield SQL.running_steps_of_workers(ids=list(dead))
     results = [Released(step_id=row["id"], run_id=row["workflow_run_id"], lease=row["lease_token"]) for row in rows]
-    released = 0
-    locks = yield SQL.drop_locks_held_by(leases=sorted({result.lease for result in results}))
-    if results:
-        finished = yield from finish_script(results, now=now)
-        released = len(finished.released)
+    finished = yield from finish_script(results, now=now)
     events = yield SQL.release_events_of_workers(ids=list(dead), now=now)
     yield SQL.notify(channel=WORK_CHANNEL)
-    return Reaped(dead, released, len(events), len(locks))
+    return Reaped(dead, len(finished.released), len(events), len(finished.freed_keys))

@@ -47,7 +47,7 @@ RETURNING id, workflow_run_id, parent_step_id, worker_id, resource_key;
 UPDATE runstep SET remaining_deps = remaining_deps - edge.n
   FROM (SELECT step_id, count(*) AS n FROM runstepdependency
          WHERE depends_on_id IN (SELECT value FROM json_each(:ids)) GROUP BY step_id) edge
- WHERE runstep.id = edge.step_id
+ WHERE runstep.id = edge.step_id AND remaining_deps > 0
 RETURNING id, step_type, remaining_deps;
 
 -- :name cancel_waiting_steps
@@ -79,7 +79,7 @@ UPDATE workflowrun
        completed_date = CASE WHEN remaining_steps > json_extract(x.value, '$.ended') THEN NULL ELSE :now END
   FROM json_each(:runs) x
  WHERE workflowrun.id = json_extract(x.value, '$.id')
-RETURNING id, run_group_id, status, doc_id;
+RETURNING id, run_group_id, status, doc_id, status_message;
 
 -- The output of a run that is not about a document: what its last steps gave, by name.
 -- :name gather_run_outputs
@@ -109,7 +109,8 @@ DELETE FROM resourcelock
  WHERE holder_id IN (SELECT value FROM json_each(:leases))
    AND NOT EXISTS (SELECT 1 FROM runstep s
                     WHERE s.status = 'RUNNING' AND s.worker_id = holder_meta ->> 'worker_id'
-                      AND s.lease_token = resourcelock.holder_id);
+                      AND s.lease_token = resourcelock.holder_id)
+RETURNING resource_key;
 
 -- :name insert_events
 INSERT INTO lifecyclehistory (event, handler_name, run_group_id, workflow_run_id, step_id, start_date, completed_date,

@@ -9,6 +9,9 @@ UPDATE workflowrun SET cancel_requested_at = coalesce(cancel_requested_at, :now)
  WHERE run_group_id = :group_id AND status IN ('PENDING', 'RUNNING')
 RETURNING id;
 
+-- :name lock_runs_of_group
+SELECT id FROM workflowrun WHERE run_group_id = :group_id;
+
 -- :name unfinished_runs_of_group
 SELECT id FROM workflowrun
  WHERE run_group_id = :group_id
@@ -19,10 +22,9 @@ UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, w
                    remaining_tasks = 0
  WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND status = 'RUNNING';
 
--- :name drop_locks_of_runs
-DELETE FROM resourcelock
- WHERE holder_id IN (SELECT lease_token FROM runstep
-                      WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND status = 'RUNNING');
+-- :name leases_of_runs
+SELECT DISTINCT lease_token FROM runstep
+ WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND status = 'RUNNING' AND lease_token IS NOT NULL;
 
 -- :name reset_ended_steps
 UPDATE runstep
@@ -46,10 +48,11 @@ UPDATE runstep
                             AND NOT (d.status = 'FAILED' AND d.optional))
  WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND parent_step_id IS NULL AND status <> 'RUNNING';
 
--- A map step that has tasks goes on waiting for those that are not done.
+-- A map step that has tasks goes on waiting for those that are not done, and for nothing else: an optional step before it
+-- that is tried again comes too late for it.
 -- :name recount_tasks
 UPDATE runstep
-   SET status = 'RUNNING', status_date = :now, start_date = :now,
+   SET status = 'RUNNING', status_date = :now, start_date = :now, remaining_deps = 0,
        remaining_tasks = (SELECT count(*) FROM runstep t WHERE t.parent_step_id = runstep.id AND t.status <> 'COMPLETED')
  WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND parent_step_id IS NULL AND status = 'PENDING'
    AND EXISTS (SELECT 1 FROM runstep t WHERE t.parent_step_id = runstep.id AND t.status <> 'COMPLETED');
@@ -63,51 +66,50 @@ UPDATE workflowrun
                              AND s.status IN ('PENDING', 'ERROR', 'RUNNING'))
  WHERE id IN (SELECT value FROM json_each(:ids));
 
+-- A group that has not ended goes on as it is.
 -- :name reopen_group
 UPDATE rungroup
-   SET status = 'PENDING', status_date = :now, completed_date = NULL, cancel_requested_at = NULL,
+   SET status = CASE WHEN completed_date IS NULL THEN status ELSE 'PENDING' END,
+       status_date = CASE WHEN completed_date IS NULL THEN status_date ELSE :now END,
+       completed_date = NULL, cancel_requested_at = NULL,
        remaining_runs = remaining_runs + :runs, failed_runs = failed_runs - :failed,
        cancelled_runs = cancelled_runs - :cancelled
  WHERE id = :group_id;
 
--- :name recount_run
-UPDATE workflowrun
-   SET remaining_steps = c.remaining, failed_steps = c.failed,
-       status = CASE WHEN c.remaining > 0 AND c.begun > 0 THEN 'RUNNING' WHEN c.remaining > 0 THEN 'PENDING'
-                     WHEN c.failed > 0 THEN 'FAILED' WHEN c.cancelled > 0 THEN 'CANCELLED' ELSE 'COMPLETED' END,
-       completed_date = CASE WHEN c.remaining > 0 THEN NULL ELSE coalesce(completed_date, :now) END
-  FROM (SELECT coalesce(sum(CASE WHEN status IN ('PENDING', 'ERROR', 'RUNNING') THEN 1 ELSE 0 END), 0) AS remaining,
-               coalesce(sum(CASE WHEN status = 'FAILED' AND NOT optional THEN 1 ELSE 0 END), 0) AS failed,
-               coalesce(sum(CASE WHEN status = 'CANCELLED' THEN 1 ELSE 0 END), 0) AS cancelled,
-               coalesce(sum(CASE WHEN status IN ('RUNNING', 'ERROR', 'COMPLETED', 'FAILED') THEN 1 ELSE 0 END), 0) AS begun
-          FROM runstep WHERE workflow_run_id = :run_id AND parent_step_id IS NULL) c
- WHERE id = :run_id
-RETURNING status, run_group_id;
+-- :name count_steps_of_run
+SELECT coalesce(sum(CASE WHEN parent_step_id IS NULL AND status IN ('PENDING', 'ERROR', 'RUNNING') THEN 1 ELSE 0 END), 0)
+           AS remaining,
+       coalesce(sum(CASE WHEN parent_step_id IS NULL AND status = 'FAILED' AND NOT optional THEN 1 ELSE 0 END), 0) AS failed,
+       coalesce(sum(CASE WHEN parent_step_id IS NULL AND status = 'CANCELLED' THEN 1 ELSE 0 END), 0) AS cancelled,
+       coalesce(sum(CASE WHEN lease_token IS NOT NULL THEN 1 ELSE 0 END), 0) AS executed,
+       coalesce(sum(CASE WHEN status <> 'PENDING' THEN 1 ELSE 0 END), 0) AS begun
+  FROM runstep WHERE workflow_run_id = :run_id;
 
--- :name recount_group
+-- :name set_run_status
+UPDATE workflowrun
+   SET remaining_steps = :remaining, failed_steps = :failed, status = :status, status_date = :status_date,
+       completed_date = :completed_date
+ WHERE id = :run_id
+RETURNING id, run_group_id, status, doc_id, status_message;
+
+-- :name count_runs_of_group
+SELECT count(*) AS total,
+       coalesce(sum(CASE WHEN status IN ('PENDING', 'RUNNING', 'ERROR') THEN 1 ELSE 0 END), 0) AS remaining,
+       coalesce(sum(CASE WHEN status = 'FAILED' THEN 1 ELSE 0 END), 0) AS failed,
+       coalesce(sum(CASE WHEN status = 'CANCELLED' THEN 1 ELSE 0 END), 0) AS cancelled
+  FROM workflowrun WHERE run_group_id = :group_id;
+
+-- :name set_group_status
 UPDATE rungroup
-   SET remaining_runs = c.remaining, failed_runs = c.failed, cancelled_runs = c.cancelled,
-       status = CASE WHEN c.remaining > 0 OR c.total = 0 THEN status WHEN c.failed > 0 THEN 'FAILED'
-                     WHEN c.cancelled > 0 THEN 'CANCELLED' ELSE 'COMPLETED' END,
-       completed_date = CASE WHEN c.remaining > 0 OR c.total = 0 THEN completed_date ELSE coalesce(completed_date, :now) END
-  FROM (SELECT count(*) AS total,
-               coalesce(sum(CASE WHEN status IN ('PENDING', 'RUNNING', 'ERROR') THEN 1 ELSE 0 END), 0) AS remaining,
-               coalesce(sum(CASE WHEN status = 'FAILED' THEN 1 ELSE 0 END), 0) AS failed,
-               coalesce(sum(CASE WHEN status = 'CANCELLED' THEN 1 ELSE 0 END), 0) AS cancelled
-          FROM workflowrun WHERE run_group_id = :group_id) c
- WHERE id = :group_id
-RETURNING status, workflow_definition_id;
+   SET total_runs = :total, remaining_runs = :remaining, failed_runs = :failed, cancelled_runs = :cancelled,
+       status = :status, status_date = :status_date, completed_date = :completed_date
+ WHERE id = :group_id;
 
 -- :name count_group
 SELECT (SELECT count(*) FROM workflowrun WHERE run_group_id = :group_id) AS runs,
        (SELECT count(*) FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
          WHERE r.run_group_id = :group_id) AS steps,
        (SELECT count(*) FROM lifecyclehistory WHERE run_group_id = :group_id) AS events;
-
--- :name delete_locks_of_group
-DELETE FROM resourcelock
- WHERE holder_id IN (SELECT s.lease_token FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
-                      WHERE r.run_group_id = :group_id AND s.status = 'RUNNING');
 
 -- :name delete_edges_of_group
 DELETE FROM runstepdependency

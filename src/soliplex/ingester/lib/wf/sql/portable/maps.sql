@@ -1,5 +1,5 @@
--- A map step becomes tasks: rows of its own kind, one for each item, in order.
--- :name expand_map
+-- Map steps become tasks: rows of their own kind, one for each item, in order.
+-- :name expand_maps
 INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
                      created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
                      item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
@@ -9,13 +9,15 @@ SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_c
        CASE WHEN item.type IN ('array', 'object') THEN item.value
             WHEN item.type IN ('true', 'false') THEN item.type
             ELSE json_quote(item.value) END
-  FROM runstep p, json_each(:items) item
- WHERE p.id = :step_id;
+  FROM json_each(:maps) m
+       JOIN runstep p ON p.id = json_extract(m.value, '$.id')
+       JOIN json_each(m.value, '$.items') item;
 
--- The step goes on without a lease: it waits for its tasks.
+-- The steps go on without a lease: they wait for their tasks.
 -- :name await_tasks
-UPDATE runstep SET lease_token = NULL, remaining_tasks = :tasks
- WHERE id = :step_id AND lease_token = :lease
+UPDATE runstep SET lease_token = NULL, remaining_tasks = json_extract(x.value, '$.tasks')
+  FROM json_each(:results) x
+ WHERE runstep.id = json_extract(x.value, '$.id') AND lease_token = json_extract(x.value, '$.lease')
 RETURNING id, workflow_run_id, step_type;
 
 -- :name output_of_step
@@ -45,8 +47,10 @@ UPDATE runstep
 RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name;
 
 -- :name error_parents
-UPDATE runstep SET status = 'ERROR', status_date = :now, status_message = :message, remaining_tasks = 0
- WHERE id = :step_id AND status = 'RUNNING';
+UPDATE runstep
+   SET status = 'ERROR', status_date = :now, status_message = json_extract(x.value, '$.message'), remaining_tasks = 0
+  FROM json_each(:parents) x
+ WHERE runstep.id = json_extract(x.value, '$.id') AND status = 'RUNNING';
 
 -- :name release_parents
 UPDATE runstep SET status = 'PENDING', status_date = :now, remaining_tasks = 0

@@ -5,13 +5,15 @@ VALUES (:name, :workflow_id, :param_id, :batch_id, :now, 'PENDING', :now, '{}', 
 RETURNING id;
 
 -- :name lock_group
-SELECT id, status, cancel_requested_at FROM rungroup WHERE id = :group_id;
+SELECT id, workflow_definition_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
+ WHERE id = :group_id;
 
 -- A group that had ended begins anew with the runs that join it.
 -- :name grow_group
 UPDATE rungroup
    SET total_runs = total_runs + :runs, remaining_runs = remaining_runs + :runs,
-       status = CASE WHEN completed_date IS NULL THEN status ELSE 'RUNNING' END, completed_date = NULL
+       status = CASE WHEN completed_date IS NULL THEN status ELSE 'PENDING' END,
+       status_date = CASE WHEN completed_date IS NULL THEN status_date ELSE :now END, completed_date = NULL
  WHERE id = :group_id;
 
 -- The queue key of the work that is under way: a group that starts now takes its place beside it, not behind all that waits.
@@ -71,3 +73,7 @@ SELECT id FROM configset WHERE yaml_id = :yaml_id AND yaml_hash = :hash;
 
 -- :name insert_config_set_item
 INSERT INTO configsetitem (config_set_id, config_id) VALUES (:config_set_id, :config_id) ON CONFLICT DO NOTHING;
+
+-- :name step_configs_by_id
+SELECT id, created_date, step_type, config_json, cuml_config_json, cuml_hash FROM stepconfig
+ WHERE id IN (SELECT value FROM json_each(:ids));

@@ -17,19 +17,16 @@ DELETE FROM workercheckin WHERE id <> :worker_id AND last_checkin < :silent_sinc
 -- :name remove_workers
 DELETE FROM workercheckin WHERE id <> :worker_id AND id IN (SELECT value FROM json_each(:ids)) RETURNING id;
 
--- Steps that a worker without a check-in holds: it was reaped, came back, and died again before it could check in.
+-- Others that hold steps without a check-in: such a worker was reaped, came back, and died before it could check in.
 -- :name workers_without_checkin
 SELECT DISTINCT s.worker_id AS id FROM runstep s
- WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL
+ WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL AND s.worker_id <> :worker_id
    AND NOT EXISTS (SELECT 1 FROM workercheckin w WHERE w.id = s.worker_id)
  LIMIT 100;
 
 -- :name running_steps_of_workers
 SELECT id, workflow_run_id, lease_token FROM runstep
  WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND worker_id IN (SELECT value FROM json_each(:ids));
-
--- :name drop_locks_held_by
-DELETE FROM resourcelock WHERE holder_id IN (SELECT value FROM json_each(:leases)) RETURNING resource_key;
 
 -- :name release_events_of_workers
 UPDATE lifecyclehistory SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL
@@ -39,7 +36,8 @@ RETURNING id;
 -- The steps this worker should stop: their run was cancelled, or a step beside them failed.
 -- :name steps_to_stop
 SELECT s.id FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
- WHERE s.status = 'RUNNING' AND s.worker_id = :worker_id AND r.cancel_requested_at IS NOT NULL;
+ WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL AND s.worker_id = :worker_id
+   AND r.cancel_requested_at IS NOT NULL;
 
 -- :name leases_of_worker
 SELECT id, lease_token FROM runstep WHERE status = 'RUNNING' AND worker_id = :worker_id AND lease_token IS NOT NULL;

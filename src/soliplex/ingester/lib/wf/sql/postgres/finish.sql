@@ -41,7 +41,7 @@ RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key;
 -- :name release_dependents
 UPDATE runstep SET remaining_deps = remaining_deps - edge.n
   FROM (SELECT step_id, count(*) AS n FROM runstepdependency WHERE depends_on_id = ANY(:ids) GROUP BY step_id) edge
- WHERE runstep.id = edge.step_id
+ WHERE runstep.id = edge.step_id AND remaining_deps > 0
 RETURNING runstep.id, step_type, remaining_deps;
 
 -- :name cancel_waiting_steps
@@ -72,7 +72,7 @@ UPDATE workflowrun
        completed_date = CASE WHEN remaining_steps > x.ended THEN NULL ELSE CAST(:now AS timestamptz) END
   FROM jsonb_to_recordset(CAST(:runs AS jsonb)) AS x (id bigint, ended int, failed int, message text)
  WHERE workflowrun.id = x.id
-RETURNING workflowrun.id, run_group_id, status, doc_id;
+RETURNING workflowrun.id, run_group_id, status, doc_id, status_message;
 
 -- :name gather_run_outputs
 UPDATE workflowrun
@@ -105,7 +105,8 @@ DELETE FROM resourcelock
  WHERE holder_id = ANY(:leases)
    AND NOT EXISTS (SELECT 1 FROM runstep s
                     WHERE s.status = 'RUNNING' AND s.worker_id = holder_meta ->> 'worker_id'
-                      AND s.lease_token = resourcelock.holder_id);
+                      AND s.lease_token = resourcelock.holder_id)
+RETURNING resource_key;
 
 -- :name insert_events
 INSERT INTO lifecyclehistory (event, handler_name, run_group_id, workflow_run_id, step_id, start_date, completed_date,

@@ -1,14 +1,26 @@
--- As the portable ones, with an array for the ids.
+-- Runs are held in the order of ids, as everywhere.
+-- :name flag_runs_of_group
+WITH held AS MATERIALIZED (
+    SELECT id AS held_id FROM workflowrun WHERE run_group_id = :group_id AND status IN ('PENDING', 'RUNNING')
+     ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE workflowrun SET cancel_requested_at = coalesce(cancel_requested_at, :now)
+  FROM held WHERE id = held_id AND status IN ('PENDING', 'RUNNING')
+RETURNING id;
+
+-- :name lock_runs_of_group
+SELECT id FROM workflowrun WHERE run_group_id = :group_id ORDER BY id FOR NO KEY UPDATE;
+
+-- The rest are as the portable ones, with an array for the ids.
 
 -- :name release_running_steps
 UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL,
                    remaining_tasks = 0
  WHERE workflow_run_id = ANY(:ids) AND status = 'RUNNING';
 
--- :name drop_locks_of_runs
-DELETE FROM resourcelock
- WHERE holder_id IN (SELECT lease_token FROM runstep
-                      WHERE workflow_run_id = ANY(:ids) AND status = 'RUNNING');
+-- :name leases_of_runs
+SELECT DISTINCT lease_token FROM runstep
+ WHERE workflow_run_id = ANY(:ids) AND status = 'RUNNING' AND lease_token IS NOT NULL;
 
 -- :name reset_ended_steps
 UPDATE runstep
@@ -33,7 +45,7 @@ UPDATE runstep
 
 -- :name recount_tasks
 UPDATE runstep
-   SET status = 'RUNNING', status_date = :now, start_date = :now,
+   SET status = 'RUNNING', status_date = :now, start_date = :now, remaining_deps = 0,
        remaining_tasks = (SELECT count(*) FROM runstep t WHERE t.parent_step_id = runstep.id AND t.status <> 'COMPLETED')
  WHERE workflow_run_id = ANY(:ids) AND parent_step_id IS NULL AND status = 'PENDING'
    AND EXISTS (SELECT 1 FROM runstep t WHERE t.parent_step_id = runstep.id AND t.status <> 'COMPLETED');

@@ -1,12 +1,24 @@
--- :name expand_map
+-- :name expand_maps
 INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
                      created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
                      item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
 SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_config_id, p.step_type, false,
        :now, p.priority, p.queue_key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
        item.position - 1, 0, 0, p.timeout_seconds, p.isolation, p.optional, item.value
-  FROM runstep p, jsonb_array_elements(CAST(:items AS jsonb)) WITH ORDINALITY AS item (value, position)
- WHERE p.id = :step_id;
+  FROM jsonb_to_recordset(CAST(:maps AS jsonb)) AS m (id bigint, items jsonb)
+       JOIN runstep p ON p.id = m.id
+       CROSS JOIN jsonb_array_elements(m.items) WITH ORDINALITY AS item (value, position);
+
+-- :name await_tasks
+UPDATE runstep SET lease_token = NULL, remaining_tasks = x.tasks
+  FROM jsonb_to_recordset(CAST(:results AS jsonb)) AS x (id bigint, lease text, tasks int)
+ WHERE runstep.id = x.id AND lease_token = x.lease
+RETURNING runstep.id, workflow_run_id, step_type;
+
+-- :name error_parents
+UPDATE runstep SET status = 'ERROR', status_date = :now, status_message = x.message, remaining_tasks = 0
+  FROM jsonb_to_recordset(CAST(:parents AS jsonb)) AS x (id bigint, message text)
+ WHERE runstep.id = x.id AND status = 'RUNNING';
 
 -- :name parents_by_id
 SELECT id, remaining_tasks, workflow_run_id FROM runstep WHERE id = ANY(:ids) AND status = 'RUNNING';

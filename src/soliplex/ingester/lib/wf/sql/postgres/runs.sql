@@ -1,5 +1,6 @@
 -- :name lock_group
-SELECT id, status, cancel_requested_at FROM rungroup WHERE id = :group_id FOR NO KEY UPDATE;
+SELECT id, workflow_definition_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
+ WHERE id = :group_id FOR NO KEY UPDATE;
 
 -- :name insert_runs
 INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
@@ -33,3 +34,6 @@ SELECT a.id, b.id
 
 -- :name notify
 SELECT pg_notify(:channel, '');
+
+-- :name step_configs_by_id
+SELECT id, created_date, step_type, config_json, cuml_config_json, cuml_hash FROM stepconfig WHERE id = ANY(:ids);

@@ -5,9 +5,6 @@ DELETE FROM workercheckin WHERE id <> :worker_id AND id = ANY(:ids) RETURNING id
 SELECT id, workflow_run_id, lease_token FROM runstep
  WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND worker_id = ANY(:ids);
 
--- :name drop_locks_held_by
-DELETE FROM resourcelock WHERE holder_id = ANY(:leases) RETURNING resource_key;
-
 -- :name release_events_of_workers
 UPDATE lifecyclehistory SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL
  WHERE status = 'RUNNING' AND worker_id = ANY(:ids)

@@ -1,0 +1,310 @@
+"""One process of the pool, seen from the worker: started, called, watched, stopped.
+
+How a call is stopped, each stage `grace` seconds after the one before, and only if the call has not ended by then:
+
+    STOP      the handler can see it by `stop_requested()`; an async handler is cancelled
+    SIGTERM   raises SystemExit in the handler, so that its `finally` blocks run
+    SIGKILL   needs no cooperation: not even code in C that holds the interpreter, or a handler that ignores signals
+
+A process that answers in the first stage goes on to serve; after a signal it is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self, cast, override
+
+from soliplex.ingester.lib.wf.errors import (
+    EngineError,
+    HandlerCrashed,
+    MemoryLimitExceeded,
+    PoolStopped,
+    StepTimeout,
+)
+from soliplex.ingester.lib.wf.isolation import pickles
+from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup, header_of, unpack
+
+# The search path comes as arguments: what the worker can import, the handler's process can. `-c` rather than `-m`, and no
+# multiprocessing: neither imports the main module again, which in a script without a guard would start all over.
+_BOOTSTRAP: Final = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from soliplex.ingester.lib.wf.isolation.child import main; main(int(sys.argv[1]))"
+)
+_STDERR: Final = 2
+_LONGEST_START: Final = 60.0
+_BETWEEN_LOOKS_AT_MEMORY: Final = 0.1
+_SHARE_LEFT_BEHIND: Final = 0.5
+# A killed process is gone in milliseconds, a large one in tenths of a second. One stuck in the kernel is not waited for.
+_LONGEST_DEATH: Final = 0.4
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a process may use, and how long the stages of stopping it take."""
+
+    memory_mib: int | None
+    calls: int
+    grace: float
+    cancel_grace: float
+
+
+class HandlerProcess:
+    """A process that handlers run in, one call at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, connection: _Connection, limits: Limits) -> None:
+        self._process = process
+        self._connection = connection
+        self._limits = limits
+        self._calls = 0
+        self._exit = asyncio.create_task(self._wait_for_exit())
+        self._stopping: asyncio.Task[None] | None = None
+        self._was_signalled = False
+        self._is_retired = False
+        self._ran_out_of_memory = False
+
+    @classmethod
+    async def start(cls, limits: Limits) -> Self:
+        """Start a process and wait until it can take a call."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            _, connection = await asyncio.get_running_loop().create_unix_connection(_Connection, sock=ours)
+            try:
+                process = await _execute(theirs.fileno())
+            except BaseException:
+                connection.close()
+                raise
+        started = cls(process, connection, limits)
+        try:
+            await started._set_up()  # noqa: SLF001  its own class
+        except BaseException:
+            await asyncio.shield(started.retire(limits.cancel_grace))
+            raise
+        return started
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take a call."""
+        return self._connection.is_idle and not self._was_signalled
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it should not take another call: what calls leave behind adds up, and the next one should find room."""
+        return (
+            self._calls >= self._limits.calls
+            or self._ran_out_of_memory
+            or self._uses_more_than(share=_SHARE_LEFT_BEHIND)
+        )
+
+    async def call(self, method: str, arguments: Mapping[str, object], *, timeout: float | None) -> object:  # noqa: ASYNC109  kept by stages that asyncio.timeout does not know
+        """Call a handler; gives its result, or raises what it raised."""
+        answer = self._connection.ask(Frame(Kind.CALL, pickles.dump_call(method, arguments)))
+        self._calls += 1
+        with self._memory_watched():
+            try:
+                is_in_time = await _within(timeout, answer)
+            except asyncio.CancelledError:
+                await self._stop_call(answer, self._limits.cancel_grace)
+                raise
+            if timeout is not None and not is_in_time:
+                await self._stop_call(answer, self._limits.grace)
+                raise StepTimeout(timeout)
+        return await self._outcome(answer.result())
+
+    async def retire(self, grace: float) -> None:
+        """End the process, whatever it is doing; returns when it is gone."""
+        self._is_retired = True
+        if self._stopping is not None:
+            await self._stopping
+        # To the process this is a request to stop as well.
+        self._connection.close()
+        if not await _within(grace, self._exit):
+            await self._terminate(grace)
+        await self._connection.lost
+
+    async def _set_up(self) -> None:
+        setup = Setup(os.getpid(), self._limits.memory_mib, logging.getLogger().getEffectiveLevel())
+        answer = self._connection.ask(Frame(Kind.SETUP, pickles.dumps(setup)))
+        if not await _within(_LONGEST_START, answer):
+            await self._terminate(self._limits.grace)
+        await self._outcome(answer.result() if answer.done() else None)
+
+    async def _outcome(self, answer: Frame | None) -> object:
+        match answer:
+            case None:
+                raise await self._cause_of_death()
+            case Frame(Kind.FAILED, body):
+                raise pickles.load_failure(body)
+            case Frame(Kind.OUT_OF_MEMORY):
+                self._ran_out_of_memory = True
+                raise self._memory_error()
+            case Frame(_, body):
+                return pickles.load_result(body) if body else None
+
+    async def _cause_of_death(self) -> Exception:
+        if not await _within(self._limits.grace, self._exit):
+            await self._terminate(self._limits.grace)
+        if self._is_retired:
+            return PoolStopped()
+        if self._ran_out_of_memory:
+            return self._memory_error()
+        return HandlerCrashed(self._exit.result() if self._exit.done() else -signal.SIGKILL)
+
+    def _memory_error(self) -> EngineError | MemoryError:
+        limit = self._limits.memory_mib
+        return MemoryError() if limit is None else MemoryLimitExceeded(limit)
+
+    async def _stop_call(self, answer: _Answer, grace: float) -> None:
+        # A task of its own: whoever waits for the call may be cancelled once more, and the process must end all the same.
+        self._stopping = asyncio.create_task(self._go_through_stages(answer, grace))
+        await asyncio.shield(self._stopping)
+
+    async def _go_through_stages(self, answer: _Answer, grace: float) -> None:
+        self._connection.send(Frame(Kind.STOP))
+        if not await _within(grace, answer):
+            await self._terminate(grace)
+
+    async def _terminate(self, grace: float) -> None:
+        self._signal(signal.SIGTERM)
+        if not await _within(grace, self._exit):
+            self._signal(signal.SIGKILL)
+            await _within(_LONGEST_DEATH, self._exit)
+
+    def _signal(self, signum: signal.Signals) -> None:
+        """Signal the process together with those it started, such as an office suite that converts a document."""
+        self._was_signalled = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signum)
+
+    async def _wait_for_exit(self) -> int:
+        code = await self._process.wait()
+        # What it started dies with it, and lets go of the connection if it was forked.
+        self._signal(signal.SIGKILL)
+        return code
+
+    @contextlib.contextmanager
+    def _memory_watched(self) -> Iterator[None]:
+        if self._limits.memory_mib is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            nonlocal timer
+            if self._uses_more_than(share=1):
+                self._ran_out_of_memory = True
+                self._signal(signal.SIGKILL)
+            else:
+                timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)
+
+        timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _uses_more_than(self, *, share: float) -> bool:
+        limit = self._limits.memory_mib
+        return limit is not None and _resident_bytes(self._process.pid) > limit * 2**20 * share
+
+
+type _Answer = asyncio.Future[Frame | None]
+
+
+class _Connection(asyncio.Protocol):
+    """The worker's end: one question at a time. An answer of None means that the process is gone."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._transport: asyncio.WriteTransport | None = None
+        self._received = bytearray()
+        self._answer: _Answer | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return self._answer is None and not self.lost.done()
+
+    def ask(self, frame: Frame) -> _Answer:
+        answer: _Answer = asyncio.get_running_loop().create_future()
+        if self.lost.done():
+            answer.set_result(None)
+        else:
+            self._answer = answer
+            self.send(frame)
+        return answer
+
+    def send(self, frame: Frame) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines((header_of(frame), frame.body))
+
+    def close(self) -> None:
+        # Not close(): arguments that a stuck process does not read would keep the connection open.
+        if self._transport is not None:
+            self._transport.abort()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not an isinstance: uvloop's transports are not derived from asyncio's.
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        frame = unpack(self._received)
+        if frame is not None:
+            self._received = bytearray()
+            self._settle(frame)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._settle(None)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def _settle(self, frame: Frame | None) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_result(frame)
+
+
+async def _execute(descriptor: int) -> asyncio.subprocess.Process:
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _BOOTSTRAP,
+        str(descriptor),
+        *path,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=_STDERR,
+        pass_fds=(descriptor,),
+        # Keeps a Ctrl-C in the terminal away from it, and makes it and what it starts a group that can be killed together.
+        start_new_session=True,
+    )
+
+
+async def _within(seconds: float | None, future: asyncio.Future[Any]) -> bool:
+    done, _ = await asyncio.wait({future}, timeout=seconds)
+    return bool(done)
+
+
+def _resident_bytes(pid: int) -> int:
+    """What the process holds in memory; 0 where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0

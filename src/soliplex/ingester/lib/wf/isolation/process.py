@@ -1,0 +1,146 @@
+"""A pool of warm processes that handlers run in. Each can be killed, and has a limit on its memory.
+
+A host of our own, and not one of the usual process pools: those either cannot kill one call and spare the others
+(concurrent.futures), or manage their processes from threads, import the main module anew and know no stages between a timeout
+and SIGKILL (pebble). Here a process is a plain subprocess with one socket, which asyncio handles without threads, and which
+inherits nothing else of the worker: no open file, no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from soliplex.ingester.lib.wf.errors import PoolStopped
+from soliplex.ingester.lib.wf.isolation.host import HandlerProcess, Limits
+
+_log = logging.getLogger(__name__)
+
+
+class ProcessPool:
+    """Runs handlers in processes: at most `processes` calls at once, the others wait in the order they came.
+
+    Processes are started when they are first needed, or all of them by `start()`. One that crashed, was killed, holds more
+    than half of its memory limit or has served `tasks_per_process` calls is replaced at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        processes: int = 2,
+        memory_limit_mib: int | None = 4096,
+        grace: float = 2.0,
+        cancel_grace: float = 0.3,
+        tasks_per_process: int = 200,
+    ) -> None:
+        self._limits = Limits(
+            memory_mib=memory_limit_mib, calls=tasks_per_process, grace=grace, cancel_grace=cancel_grace
+        )
+        self._processes = processes
+        # Whoever holds a slot may have one process. A semaphore, since it is first come, first served.
+        self._slots = asyncio.Semaphore(processes)
+        self._all: set[HandlerProcess] = set()
+        # The last one used comes first: its modules are imported and its models loaded.
+        self._idle: list[HandlerProcess] = []
+        self._replacements: set[asyncio.Task[None]] = set()
+        self._is_stopped = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start all processes now, so that the first calls find them ready."""
+        self._is_stopped = False
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._processes):
+                group.create_task(self._warm_one())
+
+    async def run(self, method: str, arguments: Mapping[str, object], *, timeout: float | None = None) -> object:  # noqa: ASYNC109  it counts from the start of the call, not from here
+        """Call the function `package.module.function` (plain or async) with these keyword arguments in a process of the pool.
+
+        The time counts from when a process is free. Returns what the function returned, or raises what it raised; StepTimeout,
+        HandlerCrashed or MemoryLimitExceeded when it was the process that ended. Cancelling stops the call first.
+        """
+        process = await self._acquire()
+        try:
+            return await process.call(method, arguments, timeout=timeout)
+        finally:
+            self._release(process)
+
+    async def stop(self) -> None:
+        """End all processes, with what they are doing: those calls, and the waiting ones, raise PoolStopped."""
+        self._is_stopped = True
+        self._idle.clear()
+        async with asyncio.TaskGroup() as group:
+            for process in list(self._all):
+                group.create_task(self._end(process))
+        # A slot is given back when all about its process is settled.
+        for _ in range(self._processes):
+            await self._slots.acquire()
+        for _ in range(self._processes):
+            self._slots.release()
+
+    async def _warm_one(self) -> None:
+        self._release(await self._acquire())
+
+    async def _acquire(self) -> HandlerProcess:
+        await self._slots.acquire()
+        try:
+            return await self._idle_process() or await self._new_process()
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def _release(self, process: HandlerProcess) -> None:
+        if process.is_alive and not process.is_spent and not self._is_stopped:
+            self._idle.append(process)
+            self._slots.release()
+        else:
+            self._in_background(self._replace(process))
+
+    async def _idle_process(self) -> HandlerProcess | None:
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_alive:
+                return process
+            await self._end(process)  # it died of itself, while idle
+        return None
+
+    async def _new_process(self) -> HandlerProcess:
+        if self._is_stopped:
+            raise PoolStopped
+        process = await HandlerProcess.start(self._limits)
+        self._all.add(process)
+        if self._is_stopped:
+            await self._end(process)
+            raise PoolStopped
+        return process
+
+    async def _replace(self, process: HandlerProcess) -> None:
+        """End a process and start another. The slot stays taken so long: there are never more processes than slots."""
+        try:
+            await self._end(process)
+            self._idle.append(await self._new_process())
+        except PoolStopped:
+            pass  # there is nothing to put in its place
+        except Exception:
+            _log.exception("no new process could be started for isolated steps; the next call will try again")
+        finally:
+            self._slots.release()
+
+    async def _end(self, process: HandlerProcess) -> None:
+        await process.retire(self._limits.cancel_grace if self._is_stopped else self._limits.grace)
+        self._all.discard(process)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._replacements.add(task)
+        task.add_done_callback(self._replacements.discard)
