@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import asyncpg
@@ -28,14 +29,29 @@ class PostgresServer:
     def run(self, *statements: str) -> None:
         asyncio.run(self._run(statements))
 
-    async def _run(self, statements: tuple[str, ...]) -> None:
-        connection = await asyncpg.connect(
+    @cached_property
+    def _strategy(self) -> str:
+        """Copy a template's files: a fifth of the time of writing them to the log. PostgreSQL 14 does nothing else."""
+        return "STRATEGY FILE_COPY" if asyncio.run(self._version()) >= 15 else ""
+
+    async def _version(self) -> int:
+        connection = await self._connect()
+        try:
+            return connection.get_server_version().major
+        finally:
+            await connection.close()
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        return await asyncpg.connect(
             user=self.url.username,
             password=self.url.password,
             host=str(self.url.query.get("host") or self.url.host),
             port=self.url.port,
             database="postgres",
         )
+
+    async def _run(self, statements: tuple[str, ...]) -> None:
+        connection = await self._connect()
         try:
             for statement in statements:
                 await connection.execute(statement)
@@ -51,7 +67,7 @@ class PostgresServer:
     @contextmanager
     def copy_of(self, template: str) -> Iterator[str]:
         name = self.new_name()
-        self.run(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self.run(f"CREATE DATABASE {name} TEMPLATE {template} {self._strategy}")
         yield self.url_of(name)
         self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 

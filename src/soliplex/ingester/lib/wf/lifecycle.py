@@ -38,10 +38,18 @@ LONGEST_WAIT: Final = 5.0
 class LifecycleBus:
     """Delivers events to their handlers."""
 
-    def __init__(self, worker_id: str, *, clock: Callable[[], datetime], probe: Probe | None = None) -> None:
+    def __init__(
+        self,
+        worker_id: str,
+        *,
+        clock: Callable[[], datetime],
+        probe: Probe | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
         self._worker_id = worker_id
         self._clock = clock
         self._probe = probe
+        self._backoff = backoff or Backoff()
         self._doorbell = Doorbell()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -107,7 +115,7 @@ class LifecycleBus:
     async def _record_error(self, delivery: Delivery, exc: Exception) -> None:
         _log.warning("handler %r of %s: %s", delivery.handler_name, delivery.event, exc)
         now = self._clock()
-        again_at = now + Backoff().delay_after(delivery.retry + 1, random=random)
+        again_at = now + self._backoff.delay_after(delivery.retry + 1, random=random)
         await operations.error_event(delivery, message_of(exc), available_at=again_at, now=now)
 
     async def _reach(self, point: str) -> None:

@@ -105,7 +105,14 @@ class ConsumerPool:
             if claim.steps:
                 await self._accept(claim)
             elif not claim.lost_race:
-                await self._services.doorbell.wait(rings, self._services.poll_interval)
+                await self._services.doorbell.wait(rings, self._time_to_wait(claim))
+
+    def _time_to_wait(self, claim: Claim) -> float:
+        """Until the next step is due; at most until the next look of the safety net."""
+        if claim.next_due is None:
+            return self._services.poll_interval
+        until_due = (claim.next_due - self._services.clock()).total_seconds()
+        return min(max(until_due, 0.001), self._services.poll_interval)
 
     async def consume_forever(self) -> None:
         """One slot: execute what is queued, until told to stop."""

@@ -134,6 +134,7 @@ class Worker:
         """Stop: see the module's five points."""
         for pool in self._pools:
             await pool.stop_claiming()
+        self._doorbell.ring()  # idle claimers need not wait for their next look
         await self._end(self._claimers, 5.0)
         await self._end(self._slots, timeout)
         await self._drain_finisher()

@@ -1,7 +1,7 @@
 """A handler's process, from inside: take a call, answer it, take the next, until the worker closes the connection.
 
-Modules stay imported and models stay loaded between calls. The process outlives neither its worker nor its memory limit,
-and leaves it to the worker when to end: it ignores Ctrl-C, and SIGTERM too unless the worker asked it to stop.
+Modules stay imported and models stay loaded between calls. The process does not outlive its worker, and leaves it to
+the worker when to end: it ignores Ctrl-C, and SIGTERM too unless the worker asked it to stop.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from soliplex.ingester.lib.wf.isolation.stopping import listen_for_stop, stop_re
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup, receive, send
 
 _PR_SET_PDEATHSIG: Final = 1
-# Allocators reserve address space they never touch: with lancedb, docling and OCR at work the limit on data counts 1.3 GiB
-# more than is resident. Below that the libraries do not raise MemoryError; they abort, or come to import half.
+# Allocators reserve memory they never touch: with lancedb, docling and OCR at work, RLIMIT_DATA counts 1.3 GiB more than
+# is resident. A library that does not get its reserve seldom raises MemoryError: it aborts, or fails in odd ways.
 _RESERVED_BY_ALLOCATORS_MIB: Final = 2048
 # Halfway between the default and the most: when memory runs out, the kernel takes this process and not the worker.
 _OOM_SCORE: Final = b"500"
@@ -125,14 +125,15 @@ def _set_up(setup: Setup) -> None:
 
 def _die_with(parent_pid: int) -> None:
     if sys.platform == "linux":
+        # Sent when the thread ends that started this process: the one with the worker's loop.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:  # it died before the kernel was asked
         sys.exit()
 
 
 def _limit_memory(limit_mib: int) -> None:
-    """Make allocations far beyond the limit fail. The limit itself is kept by the worker, which looks at what is resident."""
-    # Not RLIMIT_AS: it counts what is only reserved or mapped from files as well, five times what is resident.
+    """Make allocations far beyond the limit fail. The limit itself is the worker's to keep: it looks at what is resident."""
+    # Not RLIMIT_AS: it counts all address space, mapped files too, which is five times what is resident.
     wanted = (limit_mib + _RESERVED_BY_ALLOCATORS_MIB) * 2**20
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))

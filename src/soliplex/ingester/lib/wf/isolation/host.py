@@ -18,10 +18,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, cast, override
+from typing import Any, Final, Self
 
 from soliplex.ingester.lib.wf.errors import (
     EngineError,
@@ -31,10 +31,11 @@ from soliplex.ingester.lib.wf.errors import (
     StepTimeout,
 )
 from soliplex.ingester.lib.wf.isolation import pickles
-from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup, header_of, unpack
+from soliplex.ingester.lib.wf.isolation.connection import Answer, Connection
+from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup
 
-# The search path comes as arguments: what the worker can import, the handler's process can. `-c` rather than `-m`, and no
-# multiprocessing: neither imports the main module again, which in a script without a guard would start all over.
+# The search path comes as arguments: what the worker can import, the handler's process can. The main module is not
+# imported again, as multiprocessing would do: a script without a guard around its main code would start all over.
 _BOOTSTRAP: Final = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from soliplex.ingester.lib.wf.isolation.child import main; main(int(sys.argv[1]))"
@@ -43,7 +44,7 @@ _STDERR: Final = 2
 _LONGEST_START: Final = 60.0
 _BETWEEN_LOOKS_AT_MEMORY: Final = 0.1
 _SHARE_LEFT_BEHIND: Final = 0.5
-# A killed process is gone in milliseconds, a large one in tenths of a second. One stuck in the kernel is not waited for.
+# A killed process is gone in milliseconds, a large one in tenths of a second; one stuck in the kernel is left to it.
 _LONGEST_DEATH: Final = 0.4
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -61,7 +62,7 @@ class Limits:
 class HandlerProcess:
     """A process that handlers run in, one call at a time."""
 
-    def __init__(self, process: asyncio.subprocess.Process, connection: _Connection, limits: Limits) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, connection: Connection, limits: Limits) -> None:
         self._process = process
         self._connection = connection
         self._limits = limits
@@ -77,7 +78,7 @@ class HandlerProcess:
         """Start a process and wait until it can take a call."""
         ours, theirs = socket.socketpair()
         with theirs:
-            _, connection = await asyncio.get_running_loop().create_unix_connection(_Connection, sock=ours)
+            _, connection = await asyncio.get_running_loop().create_unix_connection(Connection, sock=ours)
             try:
                 process = await _execute(theirs.fileno())
             except BaseException:
@@ -85,7 +86,7 @@ class HandlerProcess:
                 raise
         started = cls(process, connection, limits)
         try:
-            await started._set_up()  # noqa: SLF001  its own class
+            await started._set_up()
         except BaseException:
             await asyncio.shield(started.retire(limits.cancel_grace))
             raise
@@ -102,14 +103,20 @@ class HandlerProcess:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it should not take another call: what calls leave behind adds up, and the next one should find room."""
+        """Whether it should not take another call, because what calls leave behind adds up."""
         return (
             self._calls >= self._limits.calls
             or self._ran_out_of_memory
             or self._uses_more_than(share=_SHARE_LEFT_BEHIND)
         )
 
-    async def call(self, method: str, arguments: Mapping[str, object], *, timeout: float | None) -> object:  # noqa: ASYNC109  kept by stages that asyncio.timeout does not know
+    async def call(
+        self,
+        method: str,
+        arguments: Mapping[str, object],
+        *,
+        timeout: float | None,  # noqa: ASYNC109  kept by stages, of which asyncio.timeout knows none
+    ) -> object:
         """Call a handler; gives its result, or raises what it raised."""
         answer = self._connection.ask(Frame(Kind.CALL, pickles.dump_call(method, arguments)))
         self._calls += 1
@@ -167,12 +174,12 @@ class HandlerProcess:
         limit = self._limits.memory_mib
         return MemoryError() if limit is None else MemoryLimitExceeded(limit)
 
-    async def _stop_call(self, answer: _Answer, grace: float) -> None:
-        # A task of its own: whoever waits for the call may be cancelled once more, and the process must end all the same.
+    async def _stop_call(self, answer: Answer, grace: float) -> None:
+        # A task of its own: the caller may be cancelled once more, and the process must end all the same.
         self._stopping = asyncio.create_task(self._go_through_stages(answer, grace))
         await asyncio.shield(self._stopping)
 
-    async def _go_through_stages(self, answer: _Answer, grace: float) -> None:
+    async def _go_through_stages(self, answer: Answer, grace: float) -> None:
         self._connection.send(Frame(Kind.STOP))
         if not await _within(grace, answer):
             await self._terminate(grace)
@@ -186,17 +193,16 @@ class HandlerProcess:
     def _signal(self, signum: signal.Signals) -> None:
         """Signal the process together with those it started, such as an office suite that converts a document."""
         self._was_signalled = True
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signum)
+        _signal_group(self._process.pid, signum)
 
     async def _wait_for_exit(self) -> int:
         code = await self._process.wait()
-        # What it started dies with it, and lets go of the connection if it was forked.
-        self._signal(signal.SIGKILL)
+        # What it left running dies with it, and if forked, lets go of the connection.
+        _signal_group(self._process.pid, signal.SIGKILL)
         return code
 
     @contextlib.contextmanager
-    def _memory_watched(self) -> Iterator[None]:
+    def _memory_watched(self) -> Generator[None]:
         if self._limits.memory_mib is None:
             yield
             return
@@ -221,80 +227,24 @@ class HandlerProcess:
         return limit is not None and _resident_bytes(self._process.pid) > limit * 2**20 * share
 
 
-type _Answer = asyncio.Future[Frame | None]
-
-
-class _Connection(asyncio.Protocol):
-    """The worker's end: one question at a time. An answer of None means that the process is gone."""
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.lost: asyncio.Future[None] = loop.create_future()
-        self._transport: asyncio.WriteTransport | None = None
-        self._received = bytearray()
-        self._answer: _Answer | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        return self._answer is None and not self.lost.done()
-
-    def ask(self, frame: Frame) -> _Answer:
-        answer: _Answer = asyncio.get_running_loop().create_future()
-        if self.lost.done():
-            answer.set_result(None)
-        else:
-            self._answer = answer
-            self.send(frame)
-        return answer
-
-    def send(self, frame: Frame) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines((header_of(frame), frame.body))
-
-    def close(self) -> None:
-        # Not close(): arguments that a stuck process does not read would keep the connection open.
-        if self._transport is not None:
-            self._transport.abort()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not an isinstance: uvloop's transports are not derived from asyncio's.
-        self._transport = cast("asyncio.WriteTransport", transport)
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        frame = unpack(self._received)
-        if frame is not None:
-            self._received = bytearray()
-            self._settle(frame)
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._settle(None)
-        if not self.lost.done():
-            self.lost.set_result(None)
-
-    def _settle(self, frame: Frame | None) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_result(frame)
-
-
 async def _execute(descriptor: int) -> asyncio.subprocess.Process:
-    path = [entry for entry in sys.path if isinstance(entry, str)]
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
         _BOOTSTRAP,
         str(descriptor),
-        *path,
+        *sys.path,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=_STDERR,
         pass_fds=(descriptor,),
-        # Keeps a Ctrl-C in the terminal away from it, and makes it and what it starts a group that can be killed together.
+        # Out of reach of a Ctrl-C in the terminal; and the process and what it starts can be killed together.
         start_new_session=True,
     )
+
+
+def _signal_group(pid: int, signum: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signum)
 
 
 async def _within(seconds: float | None, future: asyncio.Future[Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from soliplex.ingester.lib.wf.errors import StepTimeout
 from soliplex.ingester.lib.wf.isolation.stopping import thread_flag
 
-# The worker's pools decide how many handlers run; here only no thread should ever be missing. Unused ones are never started.
+# The worker's pools decide how many handlers run; here no thread should ever be missing. Unneeded ones are not started.
 _MOST_THREADS: Final = 64
 
 
@@ -27,13 +27,15 @@ async def run_inline(
 ) -> Any:
     """Call a handler here; StepTimeout when it takes longer than `timeout`. A TimeoutError of its own comes as it is.
 
-    On a timeout or a cancellation an async handler is cancelled. A thread cannot be: the wait ends at once, the thread goes on
-    until the handler looks at `stop_requested()` or returns, and what it returns is dropped. What may hang belongs in a process.
+    On a timeout or a cancellation an async handler is cancelled. A thread cannot be: the wait ends at once, the thread
+    goes on until the handler looks at `stop_requested()` or returns, and what it returns is dropped. A thread that never
+    ends keeps the worker from exiting: what may hang belongs in a process.
     """
     if timeout is None:
         return await _call(function, arguments, executor)
+    limit = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout) as limit:
+        async with limit:
             return await _call(function, arguments, executor)
     except TimeoutError as exc:
         if limit.expired():

@@ -1,7 +1,7 @@
 """What is inside the frames: arguments, results and exceptions, pickled.
 
-Exceptions need care. Pickle makes them anew from their `args`, which fails or garbles the text of every class that builds its
-own message; such ones are put together from their parts instead. One that cannot travel at all goes as text.
+Exceptions need care. Pickle makes them anew from their `args`, which fails or garbles the text of every class that
+builds its own message; those are put together from their parts instead. One that cannot travel at all goes as text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import pickle
 import traceback
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, override
@@ -29,35 +30,25 @@ def dump_call(method: str, arguments: Mapping[str, object]) -> memoryview:
     """Pickle a call; an argument that does not let itself be pickled is named."""
     try:
         return dumps((method, dict(arguments)))
+    except MemoryError:
+        raise
     except Exception as exc:
-        name = next((name for name, value in arguments.items() if not _is_picklable(value)), "?")
-        raise PermanentError(f"argument {name!r} of handler {method!r} cannot be pickled: {exc}") from exc
+        raise PermanentError(f"{_culprit(arguments)} of handler {method!r} cannot be pickled: {exc}") from exc
 
 
 def load_call(body: memoryview | bytes) -> tuple[str, dict[str, Any]]:
-    try:
+    with _permanent("the arguments cannot be unpickled in the handler's process"):
         return loads(body)
-    except MemoryError:
-        raise
-    except Exception as exc:
-        raise PermanentError(f"the arguments cannot be unpickled in the handler's process: {exc}") from exc
 
 
 def dump_result(method: str, result: object) -> memoryview:
-    try:
+    with _permanent(f"handler {method!r}: its result, a {type(result).__qualname__}, cannot be pickled"):
         return dumps(result)
-    except MemoryError:
-        raise
-    except Exception as exc:
-        kind = type(result).__qualname__
-        raise PermanentError(f"handler {method!r}: its result, a {kind}, cannot be pickled: {exc}") from exc
 
 
 def load_result(body: memoryview | bytes) -> object:
-    try:
+    with _permanent("the handler's result cannot be unpickled in the worker"):
         return loads(body)
-    except Exception as exc:
-        raise PermanentError(f"the handler's result cannot be unpickled in the worker: {exc}") from exc
 
 
 class HandlerTraceback(Exception):  # noqa: N818  the text of a traceback, shown as the cause of the exception it belongs to
@@ -110,9 +101,10 @@ def _faithful_pickle(exc: Exception) -> bytes | None:
     try:
         pickled = bytes(dumps(exc))
         twin = loads(pickled)
+        is_faithful = type(twin) is type(exc) and str(twin) == str(exc)
     except Exception:  # noqa: BLE001  pickling runs code of the exception's class, which may raise anything
         return None
-    return pickled if type(twin) is type(exc) and _text(twin) == _text(exc) else None
+    return pickled if is_faithful else None
 
 
 def _text(exc: BaseException) -> str:
@@ -120,6 +112,22 @@ def _text(exc: BaseException) -> str:
         return str(exc)
     except Exception:  # noqa: BLE001  a class whose text cannot be made must not hide that it was raised
         return "(its text cannot be made)"
+
+
+@contextmanager
+def _permanent(problem: str) -> Generator[None]:
+    """Another attempt would meet the same obstacle, except for a want of memory."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as exc:
+        raise PermanentError(f"{problem}: {exc}") from exc
+
+
+def _culprit(arguments: Mapping[str, object]) -> str:
+    names = [name for name, value in arguments.items() if not _is_picklable(value)]
+    return f"argument {names[0]!r}" if names else "an argument"
 
 
 def _is_picklable(value: object) -> bool:
@@ -139,7 +147,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _has_own_init(cls: type[BaseException]) -> bool:
-    """Whether making it from its `args` would call an `__init__` that may want others. Not if it says how to pickle it."""
+    """Whether its `args` may not be what its `__init__` wants. A class that says how to pickle it is believed."""
     return isinstance(cls.__init__, FunctionType) and cls.__reduce__ is BaseException.__reduce__
 
 

@@ -1,9 +1,9 @@
 """A pool of warm processes that handlers run in. Each can be killed, and has a limit on its memory.
 
-A host of our own, and not one of the usual process pools: those either cannot kill one call and spare the others
-(concurrent.futures), or manage their processes from threads, import the main module anew and know no stages between a timeout
-and SIGKILL (pebble). Here a process is a plain subprocess with one socket, which asyncio handles without threads, and which
-inherits nothing else of the worker: no open file, no lock.
+A host of our own, and not one of the usual process pools: those cannot kill one call and spare the others
+(concurrent.futures), or else they manage their processes from threads, import the main module anew and offer no say in
+how a call is stopped (pebble). Here a process is a plain subprocess with one socket, which asyncio handles without
+threads, and which inherits nothing else of the worker: no open file, no lock.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _log = logging.getLogger(__name__)
 class ProcessPool:
     """Runs handlers in processes: at most `processes` calls at once, the others wait in the order they came.
 
-    Processes are started when they are first needed, or all of them by `start()`. One that crashed, was killed, holds more
-    than half of its memory limit or has served `tasks_per_process` calls is replaced at once.
+    Processes are started when they are first needed, or all of them by `start()`. One that crashed, was killed, holds
+    more than half of its memory limit or has served `tasks_per_process` calls is replaced at once. The stages of
+    stopping a call, in `host.py`, are `grace` seconds apart after a timeout, `cancel_grace` after a cancellation.
     """
 
     def __init__(
@@ -63,11 +64,17 @@ class ProcessPool:
             for _ in range(self._processes):
                 group.create_task(self._warm_one())
 
-    async def run(self, method: str, arguments: Mapping[str, object], *, timeout: float | None = None) -> object:  # noqa: ASYNC109  it counts from the start of the call, not from here
-        """Call the function `package.module.function` (plain or async) with these keyword arguments in a process of the pool.
+    async def run(
+        self,
+        method: str,
+        arguments: Mapping[str, object],
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109  counts from when a process is free, not from here
+    ) -> object:
+        """Call the function `package.module.function`, plain or async, in a process of the pool.
 
-        The time counts from when a process is free. Returns what the function returned, or raises what it raised; StepTimeout,
-        HandlerCrashed or MemoryLimitExceeded when it was the process that ended. Cancelling stops the call first.
+        Returns what it returned, or raises what it raised; StepTimeout, HandlerCrashed or MemoryLimitExceeded if it was
+        the process that ended. A cancelled call ends when the process has answered or is gone.
         """
         process = await self._acquire()
         try:
@@ -131,7 +138,7 @@ class ProcessPool:
             self._idle.append(await self._new_process())
         except PoolStopped:
             pass  # there is nothing to put in its place
-        except Exception:
+        except Exception:  # noqa: BLE001  nobody waits for this task: the log is where it can be told
             _log.exception("no new process could be started for isolated steps; the next call will try again")
         finally:
             self._slots.release()

@@ -1,4 +1,4 @@
-"""How a handler learns that nobody waits for it any more: its time is up, its run was cancelled, or the worker is gone."""
+"""How a handler learns that nobody waits for it: its time is up, its run was cancelled, or the worker is gone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def listen_for_stop(connection: socket.socket) -> None:
 
 
 def _has_something_to_read(connection: socket.socket) -> bool:
-    # During a call the worker sends nothing else, so whatever lies there means stop. Not select(): it fails beyond 1024 files.
-    poll = select.poll()
+    # During a call the worker sends nothing else, so whatever lies there means stop.
+    poll = select.poll()  # not select(), which fails for a descriptor above 1023
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

@@ -7,8 +7,8 @@
     STOP   (if it must end)    ->
                                <-   DONE result | FAILED exception | OUT_OF_MEMORY
 
-One call at a time. A STOP belongs to the call before it; when it crosses with the answer, the process skips it. While a call
-runs nothing but a STOP can arrive, so the process need not read to see one: that there is something to read says it.
+One call at a time. A STOP belongs to the call before it; when it crosses with the answer, the process skips it. While
+a call runs nothing but a STOP can arrive, so the process need not read it: that there is something to read says all.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from uuid import uuid4
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, ResourceLockKind, RunStatus, RunStep
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import Link, Row, Rows, Script
+from soliplex.ingester.lib.models.transactions import Link, Row, Rows, Script, datetime_of
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.sql import SQL
@@ -51,6 +51,8 @@ class Claim:
     lost_race: bool = False
     """Another took the key between the choice and the lock: worth trying again at once."""
     has_deliveries: bool = False
+    next_due: datetime | None = None
+    """Where nothing was claimed: when the next step that waits for its time becomes ready."""
 
 
 async def claim_steps(
@@ -99,7 +101,8 @@ def claim_script(
         if taken.rows or taken.lost_race:
             break
     if not taken.rows:
-        return Claim(lost_race=taken.lost_race)
+        due = yield SQL.next_due()
+        return Claim(lost_race=taken.lost_race, next_due=datetime_of(due[0], "due"))
     steps, has_deliveries = yield from _start(taken.rows, now)
     return Claim(steps, taken.resource_key, has_deliveries=has_deliveries)
 

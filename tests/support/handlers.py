@@ -1,0 +1,153 @@
+"""Handlers for tests of the worker, in the shapes handlers may have. They note what they saw in `seen`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any, Final
+
+from soliplex.ingester.lib.models import ResourceLock, RunStep, StepConfig, WorkflowRun, get_session
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
+
+seen: Final[list[Any]] = []
+counts: Final[Counter[str]] = Counter()
+started: Final[dict[str, asyncio.Event]] = {}
+gates: Final[dict[str, asyncio.Event]] = {}
+
+
+def reset() -> None:
+    seen.clear()
+    counts.clear()
+    started.clear()
+    gates.clear()
+
+
+def gate(name: str) -> tuple[asyncio.Event, asyncio.Event]:
+    """An event that says a handler began, and one that lets it go on."""
+    started[name] = asyncio.Event()
+    gates[name] = asyncio.Event()
+    return started[name], gates[name]
+
+
+async def nothing() -> None:
+    counts["nothing"] += 1
+
+
+def plain(doc_hash: str) -> dict[str, Any]:
+    """A plain function: it runs in a thread."""
+    return {"doc": doc_hash, "in_main_thread": threading.current_thread() is threading.main_thread()}
+
+
+async def documented(
+    run_step: RunStep, workflow_run: WorkflowRun, step_params: dict[str, Any], workflow_def: WorkflowDefinition
+) -> dict[str, Any]:
+    seen.append((run_step, workflow_run, workflow_def))
+    return {"step": run_step.workflow_step_name, "params": step_params, "run": workflow_run.id}
+
+
+async def by_name(step_config: StepConfig, run_group: Any, batch_id: int | None, colour: str, size: int = 3) -> Any:
+    return [step_config.step_type, run_group.id, batch_id, colour, size]
+
+
+async def anything(**everything: Any) -> list[str]:
+    return sorted(everything)
+
+
+async def unknown_wish(moon: str) -> None:
+    seen.append(moon)
+
+
+async def flaky() -> str:
+    """Fails twice, then succeeds."""
+    counts["flaky"] += 1
+    if counts["flaky"] < 3:
+        raise ConnectionError("the service is away")
+    return "done"
+
+
+async def hopeless() -> None:
+    counts["hopeless"] += 1
+    raise PermanentError("the file is encrypted")
+
+
+async def waits(doc_hash: str) -> None:
+    """Waits until the test lets it go on."""
+    started[doc_hash].set()
+    try:
+        await gates[doc_hash].wait()
+    except asyncio.CancelledError:
+        counts["cancelled"] += 1
+        raise
+
+
+async def forever() -> None:
+    counts["forever"] += 1
+    await asyncio.Event().wait()
+
+
+async def gives_list() -> list[Any]:
+    return [1, "two", None, {"three": 3}]
+
+
+async def doubles(item: Any, input: dict[str, Any]) -> Any:  # noqa: A002  the name handlers ask for
+    counts["doubles"] += 1
+    return [item, sorted(input)]
+
+
+async def joins(input: dict[str, Any]) -> Any:  # noqa: A002  the name handlers ask for
+    return input
+
+
+async def not_json() -> Any:
+    return {"when": object()}
+
+
+async def not_a_number() -> float:
+    return float("nan")
+
+
+async def nul() -> str:
+    return "a\x00b"
+
+
+@batch_handler(limit=10)
+async def in_batches(batch: list[StepContext]) -> list[Any]:
+    seen.append([context.step.id for context in batch])
+    return [ValueError("bad") if context["doc_hash"].endswith("-3") else context["doc_hash"] for context in batch]
+
+
+@batch_handler(limit=10)
+async def too_few(batch: list[StepContext]) -> list[Any]:
+    return batch[1:]
+
+
+async def under_lock(run_step: RunStep) -> int:
+    """Sees that the lock on its resource is held, and that it is alone."""
+    counts["inside"] += 1
+    counts["most"] = max(counts["most"], counts["inside"])
+    async with get_session() as session:
+        lock = await session.get(ResourceLock, run_step.resource_key)
+    await asyncio.sleep(0)
+    counts["inside"] -= 1
+    seen.append(lock is not None and lock.holder_id == run_step.lease_token)
+    return counts["most"]
+
+
+async def on_event(
+    event: str, workflow_run_id: int | None, step_id: int | None, error: str | None, note: str = ""
+) -> None:
+    seen.append((str(event), workflow_run_id, step_id is not None, error, note))
+
+
+async def flaky_event(event: str) -> None:
+    counts[event] += 1
+    if counts[event] < 2:
+        raise ConnectionError("try again")
+
+
+async def slow_event() -> None:
+    started["event"].set()
+    await gates["event"].wait()

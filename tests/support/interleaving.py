@@ -1,0 +1,107 @@
+"""Looking into scripts while they run: which statements they make, and holding one where another is to come between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.transactions import PostgresLink, Script, single
+
+
+def recorded[R](script: Script[R], into: list[str]) -> Script[R]:
+    """The script, with the names of its statements noted as they are run."""
+    try:
+        call = next(script)
+        while True:
+            into.append(call.statement.name)
+            call = script.send((yield call))
+    except StopIteration as done:
+        return done.value
+
+
+@contextmanager
+def recorded_statements(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
+    """The names of all statements run through the database within the block."""
+    names: list[str] = []
+    transact = Database.transact
+
+    async def recording[R](script: Script[R]) -> R:
+        return await transact(recorded(script, names))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "transact", recording)
+        yield names
+
+
+@dataclass
+class Gate:
+    """Holds a task's script before a statement, until it is opened."""
+
+    before: str
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def open_when_reached(self) -> None:
+        await self.reached.wait()
+        self.opened.set()
+
+
+_gate: ContextVar[Gate | None] = ContextVar("_gate", default=None)
+
+
+class _GatedLink(PostgresLink):
+    async def _drive[R](self, script: Script[R]) -> R:
+        gate = _gate.get()
+        if gate is None:
+            return await super()._drive(script)
+        try:
+            call = next(script)
+            while True:
+                if call.statement.name == gate.before:
+                    gate.reached.set()
+                    await gate.opened.wait()
+                call = script.send(await super()._drive(single(call)))
+        except StopIteration as done:
+            return done.value
+
+
+@contextmanager
+def gated_links(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Within the block, tasks started with `gated` on PostgreSQL stop at their gates."""
+    with monkeypatch.context() as patch:
+        patch.setattr("soliplex.ingester.lib.models.database.PostgresLink", _GatedLink)
+        yield
+
+
+def gated[R](operation: Callable[[], Coroutine[Any, Any, R]], gate: Gate) -> asyncio.Task[R]:
+    """Start the operation in a task of its own that stops at the gate."""
+
+    async def run() -> R:
+        _gate.set(gate)
+        return await operation()
+
+    return asyncio.create_task(run())
+
+
+@asynccontextmanager
+async def another_connection() -> AsyncGenerator[Any]:
+    """A connection of the driver's own kind to the open PostgreSQL database."""
+    async with Database.engine().connect() as connection:
+        raw: Any = await connection.get_raw_connection()
+        yield raw.driver_connection
+
+
+async def wait_until_blocked(*tasks: asyncio.Task[Any]) -> None:
+    """Wait until some session waits for a lock, or one of the tasks has ended."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with another_connection() as connection:
+        while not any(task.done() for task in tasks):
+            if await connection.fetchval(query):
+                return

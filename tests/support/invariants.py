@@ -1,0 +1,117 @@
+"""What must hold of the engine's rows after every transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from soliplex.ingester.lib.models import Database
+
+_FINAL = "('COMPLETED', 'FAILED', 'CANCELLED')"
+_OPEN = "('PENDING', 'ERROR', 'RUNNING')"
+_HOLDS_UP = "d.status <> 'COMPLETED' AND NOT (d.status = 'FAILED' AND d.optional)"
+_UNMET = f"""(SELECT count(*) FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND {_HOLDS_UP})"""
+
+
+def _runs(condition: str) -> str:
+    return f"(SELECT count(*) FROM workflowrun r WHERE r.run_group_id = g.id AND {condition})"
+
+
+def _steps(condition: str) -> str:
+    return f"(SELECT count(*) FROM runstep s WHERE s.workflow_run_id = r.id AND {condition})"
+
+
+INVARIANTS: Final[dict[str, str]] = {
+    "a run counts its unfinished steps": f"""
+        SELECT r.id FROM workflowrun r
+         WHERE r.remaining_steps <> {_steps(f"s.parent_step_id IS NULL AND s.status IN {_OPEN}")}""",
+    "a run counts its failed steps": f"""
+        SELECT r.id FROM workflowrun r
+         WHERE r.failed_steps <> {_steps("s.parent_step_id IS NULL AND s.status = 'FAILED' AND NOT s.optional")}""",
+    "a final run has no unfinished step or task": f"""
+        SELECT r.id FROM workflowrun r WHERE r.status IN {_FINAL} AND {_steps(f"s.status IN {_OPEN}")} > 0""",
+    "a run whose steps have all ended is final": f"""
+        SELECT r.id FROM workflowrun r WHERE r.status NOT IN {_FINAL} AND r.remaining_steps = 0""",
+    "a run ends FAILED, CANCELLED or COMPLETED as its steps say": f"""
+        SELECT r.id FROM workflowrun r WHERE r.status IN {_FINAL} AND r.status <>
+               CASE WHEN r.failed_steps > 0 THEN 'FAILED' WHEN r.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+                    ELSE 'COMPLETED' END""",
+    "a step waits for as many dependencies as are not done": f"""
+        SELECT s.id FROM runstep s
+         WHERE s.parent_step_id IS NULL AND s.status IN ('PENDING', 'ERROR') AND s.remaining_deps <> {_UNMET}""",
+    "a step that is executed waits for no dependency": f"""
+        SELECT s.id FROM runstep s WHERE s.lease_token IS NOT NULL AND {_UNMET} > 0""",
+    "a map step waits for as many tasks as are not done": f"""
+        SELECT s.id FROM runstep s
+         WHERE s.remaining_tasks <> CASE WHEN s.status <> 'RUNNING' OR s.lease_token IS NOT NULL THEN 0 ELSE
+               (SELECT count(*) FROM runstep t WHERE t.parent_step_id = s.id AND t.status IN {_OPEN}) END""",
+    "tasks are numbered without gaps": """
+        SELECT t.parent_step_id FROM runstep t WHERE t.parent_step_id IS NOT NULL
+         GROUP BY t.parent_step_id HAVING count(*) <> max(t.item_index) + 1 OR min(t.item_index) <> 0""",
+    "an unfinished task has a parent that runs, in the same run": f"""
+        SELECT t.id FROM runstep t JOIN runstep p ON p.id = t.parent_step_id
+         WHERE (t.status IN {_OPEN} AND p.status <> 'RUNNING') OR t.workflow_run_id <> p.workflow_run_id""",
+    "a leased step has a worker and a run and group that run": """
+        SELECT s.id FROM runstep s
+          JOIN workflowrun r ON r.id = s.workflow_run_id JOIN rungroup g ON g.id = r.run_group_id
+         WHERE s.lease_token IS NOT NULL AND (s.worker_id IS NULL OR r.status <> 'RUNNING' OR g.status <> 'RUNNING')""",
+    "an unfinished run has a step that can be claimed, now or later, or is executed": f"""
+        SELECT r.id FROM workflowrun r WHERE r.status NOT IN {_FINAL} AND NOT EXISTS (
+            SELECT 1 FROM runstep s WHERE s.workflow_run_id = r.id AND (s.lease_token IS NOT NULL
+                OR (s.status IN ('PENDING', 'ERROR') AND s.remaining_deps = 0 AND s.remaining_tasks = 0)))""",
+    "a group counts its runs": f"""
+        SELECT g.id FROM rungroup g
+         WHERE g.total_runs <> {_runs("1 = 1")} OR g.remaining_runs <> {_runs(f"r.status NOT IN {_FINAL}")}
+            OR g.failed_runs <> {_runs("r.status = 'FAILED'")}
+            OR g.cancelled_runs <> {_runs("r.status = 'CANCELLED'")}""",
+    "a group is final if and only if its runs are": f"""
+        SELECT g.id FROM rungroup g
+         WHERE (g.status IN {_FINAL}) <> (g.total_runs > 0 AND {_runs(f"r.status NOT IN {_FINAL}")} = 0)""",
+    "a group ends FAILED, CANCELLED or COMPLETED as its runs say": f"""
+        SELECT g.id FROM rungroup g WHERE g.status IN {_FINAL} AND g.status <>
+               CASE WHEN g.failed_runs > 0 THEN 'FAILED' WHEN g.cancelled_runs > 0 THEN 'CANCELLED'
+                    ELSE 'COMPLETED' END""",
+    # Each call of a driver has a moment of its own, so the moment names the completion.
+    "a group that ends says so exactly once": f"""
+        SELECT g.id FROM rungroup g WHERE g.status IN {_FINAL} AND 1 <>
+               (SELECT count(DISTINCT e.id) FROM lifecyclehistory e WHERE e.run_group_id = g.id
+                   AND e.event = 'group_end' AND e.start_date = g.completed_date
+                   AND coalesce(e.handler_name, '') = (SELECT coalesce(min(f.handler_name), '') FROM lifecyclehistory f
+                        WHERE f.run_group_id = g.id AND f.event = 'group_end'))""",
+    "a run that ends says so exactly once": f"""
+        SELECT r.id FROM workflowrun r WHERE r.status IN {_FINAL} AND 1 <>
+               (SELECT count(*) FROM lifecyclehistory e WHERE e.workflow_run_id = r.id
+                   AND e.start_date = r.completed_date
+                   AND e.event = CASE WHEN r.status = 'COMPLETED' THEN 'item_end' ELSE 'item_failed' END
+                   AND coalesce(e.handler_name, '') = (SELECT coalesce(min(f.handler_name), '') FROM lifecyclehistory f
+                        WHERE f.workflow_run_id = r.id AND f.event = e.event))""",
+    "a worker's lock has a running step under its lease": """
+        SELECT coalesce(l.step_id, 0) FROM resourcelock l WHERE l.holder_kind = 'worker' AND NOT EXISTS (
+            SELECT 1 FROM runstep s WHERE s.status = 'RUNNING' AND s.lease_token = l.holder_id)""",
+    "the steps of a resource run under one lease": """
+        SELECT min(s.id) FROM runstep s WHERE s.lease_token IS NOT NULL AND s.resource_key IS NOT NULL
+         GROUP BY s.resource_key HAVING count(DISTINCT s.lease_token) > 1""",
+}
+"""What must hold after every transaction: each query finds the rows for which it does not."""
+
+_ALL_AT_ONCE: Final = sa.text(
+    "WITH {} {}".format(
+        ", ".join(f"q{number} (id) AS ({query})" for number, query in enumerate(INVARIANTS.values())),
+        " UNION ALL ".join(
+            "SELECT '{}', id FROM q{}".format(name.replace("'", "''"), number) for number, name in enumerate(INVARIANTS)
+        ),
+    )
+)
+
+
+async def assert_consistent(database: type[Database] = Database, *, but: Sequence[str] = ()) -> None:
+    """See that every invariant holds; `but` names those the test has broken on purpose."""
+    broken: dict[str, list[int]] = {}
+    async with database.engine().execution_options(read_only=True).connect() as connection:
+        for name, row_id in (await connection.execute(_ALL_AT_ONCE)).all():
+            if name not in but:
+                broken.setdefault(name, []).append(row_id)
+    assert not broken, broken
