@@ -21,9 +21,9 @@ help: ## list the commands
 setup: ## make .venv hold what requirements.lock says; PYTHON=... chooses the interpreter
 	@sh scripts/setup.sh
 
-run: setup ## set up, bring the database up to date and check the settings
+run: setup ## set up, bring the database up to date, and run a test workflow a thousand times
 	$(bin)/si-cli db-init
-	$(bin)/si-cli validate-settings
+	$(python) -m soliplex.ingester.example
 
 serve: setup
 	$(bin)/si-cli serve

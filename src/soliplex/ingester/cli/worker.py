@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     import asyncio
 
 
+SAME_SIGNAL = 1.0
+"""Seconds within which a second signal counts as the first: a terminal and a supervisor often send both."""
+
+
 async def worker(
     *,
     stop_timeout: Annotated[
@@ -34,9 +38,10 @@ async def worker(
     configure_logging(settings)
     await Database.initialize()
     stopping = asyncio.Event()
+    first_at: list[float] = []
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _on_signal, stopping)
+        loop.add_signal_handler(number, _on_signal, stopping, first_at)
     try:
         running = Worker()
         await running.start()
@@ -53,13 +58,16 @@ async def worker(
         await Database.close()
 
 
-def _on_signal(stopping: asyncio.Event) -> None:
+def _on_signal(stopping: asyncio.Event, first_at: list[float]) -> None:
     import os
+    import time
 
-    if stopping.is_set():
+    if not stopping.is_set():
+        first_at.append(time.monotonic())
+        stopping.set()
+    elif first_at and time.monotonic() - first_at[0] > SAME_SIGNAL:
         typer.echo("stopped at once; other workers take over what was running", err=True)
         os._exit(130)
-    stopping.set()
 
 
 async def _stop_when_drained(stopping: asyncio.Event) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
-from soliplex.ingester.lib.models import RunGroup
+from soliplex.ingester.lib.models import ResourceLockKind, RunGroup
+from soliplex.ingester.lib.rag import checksum, hold_rag_lock, rag_path, vacuum
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.workflow import log_event
+
+__all__ = ["chunk", "embed", "fail", "log_event", "parse", "run_end", "store", "validate"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +47,22 @@ async def fail(message: str = "this step always fails") -> None:
     raise RuntimeError(message)
 
 
-async def log_event(event: str, run_group: RunGroup, message: str = "") -> None:
-    """Write the event to the log."""
-    _log.info("%s of run group %s (%s): %s", event, run_group.id, run_group.workflow_definition_id, message)
+async def run_end(run_group: RunGroup, data_dir: str | None = None) -> None:
+    """Vacuum the RAG database of the group's parameter set, and write the SHA-256 of its files beside it.
+
+    The checksum tells later whether something other than a workflow has changed the database.
+    """
+    path = Path(rag_path(data_dir or _data_dir(run_group)))
+    if not path.is_dir():
+        _log.info("run group %s wrote no RAG database at %s: nothing to vacuum", run_group.id, path)
+        return
+    async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=600):
+        await vacuum(path)
+        digest = await asyncio.to_thread(checksum, path)
+    path.with_name(f"{path.name}.sha256").write_text(f"{digest}\n", "utf-8")
+    _log.info("run group %s: vacuumed %s, sha256 %s", run_group.id, path, digest)
+
+
+def _data_dir(run_group: RunGroup) -> str:
+    params = get_registry().parameter_set(run_group.param_definition_id)
+    return str(params.config.get("store", {}).get("data_dir", "default"))

@@ -173,11 +173,16 @@ class SqlitePresence:
         self._watch: asyncio.Task[None] | None = None
 
     async def announce(self) -> None:
-        self._folder.mkdir(exist_ok=True)
-        # Not inherited by programs that are started: a lock must not outlive the worker in one of its children.
-        self._file = os.open(self._path(self._worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = self._create_file()
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._watch = asyncio.create_task(self._watch_changes())
+
+    def _create_file(self) -> int:
+        while True:
+            self._folder.mkdir(exist_ok=True)
+            # Not inherited by programs that are started: a lock must not outlive the worker in one of its children.
+            with suppress(FileNotFoundError):  # the last worker that left took the folder with it
+                return os.open(self._path(self._worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     async def leave(self) -> None:
         if self._watch is not None:
@@ -187,6 +192,8 @@ class SqlitePresence:
             self._path(self._worker_id).unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
+            with suppress(OSError):  # others are at work, or it is gone already
+                self._folder.rmdir()
 
     async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
         return {worker_id for worker_id in worker_ids if self._is_dead(worker_id)}

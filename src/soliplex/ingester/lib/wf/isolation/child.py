@@ -31,8 +31,8 @@ from soliplex.ingester.lib.wf.isolation.stopping import listen_for_stop, stop_re
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup, receive, send
 
 _PR_SET_PDEATHSIG: Final = 1
-# Allocators reserve memory they never touch: with lancedb, docling and OCR at work, RLIMIT_DATA counts 1.3 GiB more than
-# is resident. A library that does not get its reserve seldom raises MemoryError: it aborts, or fails in odd ways.
+# Allocators reserve memory they never touch: with lancedb, docling and OCR at work, RLIMIT_DATA counts 1.3 GiB more
+# than is resident. A library that does not get its reserve seldom raises MemoryError: it aborts, or fails in odd ways.
 _RESERVED_BY_ALLOCATORS_MIB: Final = 2048
 # Halfway between the default and the most: when memory runs out, the kernel takes this process and not the worker.
 _OOM_SCORE: Final = b"500"
@@ -132,7 +132,7 @@ def _die_with(parent_pid: int) -> None:
 
 
 def _limit_memory(limit_mib: int) -> None:
-    """Make allocations far beyond the limit fail. The limit itself is the worker's to keep: it looks at what is resident."""
+    """Make allocations far beyond the limit fail. The limit itself is the worker's to keep, by what is resident."""
     # Not RLIMIT_AS: it counts all address space, mapped files too, which is five times what is resident.
     wanted = (limit_mib + _RESERVED_BY_ALLOCATORS_MIB) * 2**20
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

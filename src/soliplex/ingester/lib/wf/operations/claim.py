@@ -33,8 +33,10 @@ class Pool:
     types: frozenset[str] | None = None
     """None: every type but the excluded ones."""
     excluded: frozenset[str] = frozenset()
-    last_key: str = ""
-    """Keys are served in turn: the next claim starts after this one."""
+    last_type: str = ""
+    """Types that need a resource are served in turn: the next claim starts after this one."""
+    last_keys: dict[str, str] = field(default_factory=dict[str, str])
+    """So are the keys of each type."""
     keyed_next: bool = False
     """Steps with and without a resource are served in turn."""
 
@@ -139,15 +141,13 @@ def _claim_plain(holder: _Holder, pool: Pool) -> Script[_Taken]:
 
 
 def _claim_keyed(holder: _Holder, pool: Pool) -> Script[_Taken]:
-    kinds = yield SQL.ready_keyed_types()
-    for kind in kinds:
-        if not pool.accepts(kind["step_type"]):
-            continue
-        key = yield from _next_free_key(kind["step_type"], pool.last_key, holder.now)
+    kinds = [row["step_type"] for row in (yield SQL.ready_keyed_types()) if pool.accepts(row["step_type"])]
+    for kind in sorted(kinds, key=lambda kind: (kind <= pool.last_type, kind)):
+        key = yield from _next_free_key(kind, pool.last_keys.get(kind, ""), holder.now)
         if key is None:
             continue
-        pool.last_key = key
-        return (yield from _claim_under_lock(holder, kind["step_type"], key))
+        pool.last_type, pool.last_keys[kind] = kind, key
+        return (yield from _claim_under_lock(holder, kind, key))
     return _Taken()
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.transactions import datetime_of, single
+from soliplex.ingester.lib.models.transactions import datetime_of, json_of, single
 from soliplex.ingester.lib.wf.sql import SQL
 
 
@@ -42,7 +42,7 @@ async def claim_events(worker_id: str, limit: int, *, now: datetime | None = Non
             step_id=row["step_id"],
             retry=row["retry"],
             lease=lease,
-            message=row["status_message"],
+            message=json_of(row, "status_meta").get("message"),
         )
         for row in rows
     ]

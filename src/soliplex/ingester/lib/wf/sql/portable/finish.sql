@@ -112,6 +112,7 @@ DELETE FROM resourcelock
                       AND s.lease_token = resourcelock.holder_id)
 RETURNING resource_key;
 
+-- What the event tells stands in status_meta as well: a delivery that fails puts its own trouble into status_message.
 -- :name insert_events
 INSERT INTO lifecyclehistory (event, handler_name, run_group_id, workflow_run_id, step_id, start_date, completed_date,
                               status, status_date, status_message, status_meta, retry, retries, available_at)
@@ -119,5 +120,8 @@ SELECT json_extract(x.value, '$.event'), json_extract(x.value, '$.handler'), jso
        json_extract(x.value, '$.run'), json_extract(x.value, '$.step'), :now,
        CASE WHEN json_extract(x.value, '$.handler') IS NULL THEN :now END,
        CASE WHEN json_extract(x.value, '$.handler') IS NULL THEN 'COMPLETED' ELSE 'PENDING' END,
-       :now, json_extract(x.value, '$.message'), '{}', 0, json_extract(x.value, '$.retries'), :now
+       :now, json_extract(x.value, '$.message'),
+       CASE WHEN json_extract(x.value, '$.message') IS NULL THEN '{}'
+            ELSE json_object('message', json_extract(x.value, '$.message')) END,
+       0, json_extract(x.value, '$.retries'), :now
   FROM json_each(:events) x;

@@ -114,6 +114,8 @@ INSERT INTO lifecyclehistory (event, handler_name, run_group_id, workflow_run_id
 SELECT event, handler, "group", run, step, CAST(:now AS timestamptz),
        CASE WHEN handler IS NULL THEN CAST(:now AS timestamptz) END,
        CASE WHEN handler IS NULL THEN 'COMPLETED' ELSE 'PENDING' END,
-       CAST(:now AS timestamptz), message, '{}', 0, retries, CAST(:now AS timestamptz)
+       CAST(:now AS timestamptz), message,
+       CASE WHEN message IS NULL THEN '{}' ELSE jsonb_build_object('message', message) END, 0, retries,
+       CAST(:now AS timestamptz)
   FROM jsonb_to_recordset(CAST(:events AS jsonb))
        AS x (event text, handler text, "group" int, run bigint, step bigint, message text, retries int);
