@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +46,25 @@ def clean_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    root = tmp_path_factory.getbasetemp()
-    shared = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
-    with open_server(shared / "postgres") as server:
+    with open_server(tmp_path_factory.mktemp("server") / "postgres") as server:
         yield server
+
+
+_shared = ExitStack()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before several test processes start, bring up the one server they share: they learn of it by TEST_POSTGRES_URL."""
+    is_controller = getattr(config.option, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
+    if is_controller and "TEST_POSTGRES_URL" not in os.environ:
+        folder = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="soliplex-tests-")))
+        server = _shared.enter_context(open_server(folder / "postgres"))
+        os.environ["TEST_POSTGRES_URL"] = server.url_of("postgres")
+        _shared.callback(os.environ.pop, "TEST_POSTGRES_URL")
+
+
+def pytest_unconfigure() -> None:
+    _shared.close()
 
 
 @pytest.fixture(scope="session")

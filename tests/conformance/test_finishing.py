@@ -405,7 +405,7 @@ async def test_one_batch_ends_runs_of_several_groups(driver: Driver) -> None:
 async def test_any_json_comes_back_as_it_was_given(driver: Driver, value: Any) -> None:
     created = await driver.start(linear("a"), [ops.NewRun(input=value)])
     step = await driver.claim_one()
-    assert step.workflow_run().input == value
+    assert step.run_input == value
     await driver.complete(step, output=value)
     stored = await driver.step(step.id)
     assert stored.output == value

@@ -223,10 +223,13 @@ async def test_a_caller_that_stops_waiting_is_forgotten(shared_pool: ProcessPool
     assert second.cancelled()
 
 
-async def test_started_ahead_the_pool_has_all_its_processes(pool_of_two: ProcessPool, tmp_path: Path) -> None:
+async def test_a_pool_that_is_started_has_all_its_processes(pool_of_two: ProcessPool) -> None:
+    first = await call(pool_of_two, "pid")
+
     await pool_of_two.start()
 
     assert len(pool_of_two._idle) == 2
+    assert first in [process.pid for process in pool_of_two._idle]
 
 
 async def test_output_and_logs_of_a_handler_go_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
@@ -473,12 +476,19 @@ async def test_only_the_worker_decides_when_a_process_ends(shared_pool: ProcessP
 # Memory
 
 
-@pytest.mark.parametrize("name", ["allocate", "allocate_at_once"])
-async def test_a_handler_that_wants_too_much_memory_is_stopped(pool: ProcessPool, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [
+        ("allocate", 64 * 1024),
+        ("allocate_and_keep", LIMIT_MIB + 128),  # only looking at what is resident finds out
+        ("reserve", 8 * 1024),  # only the limit in the process itself does
+    ],
+)
+async def test_a_handler_that_wants_too_much_memory_is_stopped(pool: ProcessPool, name: str, mib: int) -> None:
     before = await call(pool, "pid")
 
     with pytest.raises(MemoryLimitExceeded, match="STEP_MEMORY_LIMIT_MIB") as caught:
-        await call(pool, name, mib=64 * 1024)
+        await call(pool, name, mib=mib)
 
     assert caught.value.limit_mib == LIMIT_MIB
     assert await call(pool, "pid") != before
@@ -498,7 +508,7 @@ async def test_a_process_that_keeps_much_memory_is_replaced(pool: ProcessPool) -
 async def test_without_a_limit_a_memory_error_is_the_handlers_own() -> None:
     async with pool_of(1, memory_limit_mib=None) as pool:
         with pytest.raises(MemoryError):
-            await call(pool, "allocate_at_once", mib=2**40)
+            await call(pool, "reserve", mib=2**40)
 
 
 async def test_libraries_that_reserve_much_can_be_imported_under_the_default_limit() -> None:

@@ -216,9 +216,9 @@ async def test_a_map_step_fans_out_and_gathers_in_order(database: type[Database]
 
 
 async def test_a_map_over_something_that_is_no_list_fails_and_says_so(database: type[Database]) -> None:
+    handlers.counts["flaky"] = 2
     async with working():
         group_id = await start(flow(a="flaky", b={"handler": "doubles", "map": True}))
-        handlers.counts["flaky"] = 2
         await ended(group_id)
     (step,) = await steps_of(group_id, "b")
     assert "the output of step 'a', which is not a list but str" in (step.status_message or "")

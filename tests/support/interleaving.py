@@ -48,10 +48,6 @@ class Gate:
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def open_when_reached(self) -> None:
-        await self.reached.wait()
-        self.opened.set()
-
 
 _gate: ContextVar[Gate | None] = ContextVar("_gate", default=None)
 
@@ -80,10 +76,13 @@ def gated_links(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
         yield
 
 
-def gated[R](operation: Callable[[], Coroutine[Any, Any, R]], gate: Gate) -> asyncio.Task[R]:
+type Operation = Callable[[], Coroutine[Any, Any, Any]]
+
+
+def gated(operation: Operation, gate: Gate) -> asyncio.Task[Any]:
     """Start the operation in a task of its own that stops at the gate."""
 
-    async def run() -> R:
+    async def run() -> Any:
         _gate.set(gate)
         return await operation()
 
@@ -98,10 +97,23 @@ async def another_connection() -> AsyncGenerator[Any]:
         yield raw.driver_connection
 
 
-async def wait_until_blocked(*tasks: asyncio.Task[Any]) -> None:
-    """Wait until some session waits for a lock, or one of the tasks has ended."""
+async def wait_until_blocked(task: asyncio.Task[Any], gate: Gate | None = None) -> None:
+    """Wait until the task has ended, has reached the gate, or waits in the database for what another holds."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     async with another_connection() as connection:
-        while not any(task.done() for task in tasks):
+        while not task.done() and not (gate and gate.reached.is_set()):
             if await connection.fetchval(query):
                 return
+
+
+async def meet(first: tuple[Operation, str], second: tuple[Operation, str]) -> tuple[Any, Any]:
+    """Bring both operations to just before their statements, as far as they get, then let both go on."""
+    gate, later_gate = Gate(first[1]), Gate(second[1])
+    task = gated(first[0], gate)
+    await wait_until_blocked(task, gate)
+    later_task = gated(second[0], later_gate)
+    await wait_until_blocked(later_task, later_gate)
+    later_gate.opened.set()
+    await wait_until_blocked(later_task)
+    gate.opened.set()
+    return await task, await later_task

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from signal import SIGKILL, Signals
+from signal import Signals
 
 from soliplex.ingester.lib.errors import EngineError, NotFoundError
 
@@ -148,5 +148,5 @@ def _cause_of_death(returncode: int) -> str:
         name = Signals(-returncode).name
     except ValueError:  # a real-time signal has no name
         return f"signal {-returncode}"
-    hint = "; perhaps the system ran out of memory" if -returncode == SIGKILL else ""
+    hint = "; perhaps the system ran out of memory" if name == "SIGKILL" else ""
     return f"signal {name} ({-returncode}){hint}"

@@ -37,11 +37,13 @@ class Outbox:
         step_id: int | None = None,
         message: str | None = None,
     ) -> None:
-        row = {"event": event, "group": group_id, "run": run_id, "step": step_id, "message": message, "retries": 1}
         handlers = self._handlers(workflow_id, event)
+        if not handlers and event in ONLY_WITH_HANDLER:
+            return
+        row = {"event": event, "group": group_id, "run": run_id, "step": step_id, "message": message, "retries": 1}
         if handlers:
             self._rows += [row | {"handler": handler.name, "retries": handler.retries} for handler in handlers]
-        elif event not in ONLY_WITH_HANDLER:
+        else:
             self._rows.append(row)
 
     def wants(self, workflow_ids: Iterable[str], event: LifeCycleEvent) -> bool:

@@ -121,7 +121,7 @@ async def _items_of(step: ClaimedStep, definition: StepDefinition) -> list[Any]:
         rows = await Database.transact(single(call))
         source, found = f"the output of step {definition.depends_on[0]!r}", json_of(rows[0], "output")
     else:
-        source, found = "the run's input", json_of(step.run, "input")
+        source, found = "the run's input", step.run_input
     if isinstance(definition.map, str):
         source = f"{source}, key {definition.map!r}"
         found = found.get(definition.map) if isinstance(found, dict) else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from soliplex.ingester.lib.models import Database, Isolation, RunGroup, StepConfig
+from soliplex.ingester.lib.models import Database, Isolation, RunGroup, StepConfig, WorkflowRun
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.errors import PermanentError
@@ -106,7 +106,6 @@ class StepContext:
 
 _AT_HAND: Final[dict[str, Callable[[ClaimedStep], Any]]] = {
     "run_step": ClaimedStep.run_step,
-    "workflow_run": ClaimedStep.workflow_run,
     "workflow_def": lambda step: get_registry().workflow(step.workflow_id),
     "run_params": lambda step: json_of(step.run, "run_params"),
     "doc_hash": lambda step: step.run["doc_id"],
@@ -128,9 +127,8 @@ def provide(name: str, loader: Loader) -> None:
 
 async def arguments_for(handler: Handler, steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
     """The keyword arguments of each step's call."""
-    configs = await _step_configs(steps)
-    names = _names_for_batch() if handler.batch_limit else handler.wanted
     calls: list[dict[str, Any]] = [{} for _ in steps]
+    names = _names_for_batch() if handler.batch_limit else handler.wanted
     for name in names:
         if name in _AT_HAND:
             get = _AT_HAND[name]
@@ -139,13 +137,15 @@ async def arguments_for(handler: Handler, steps: Sequence[ClaimedStep]) -> list[
         elif name in _loaders:
             for call, value in zip(calls, await _loaders[name](steps), strict=True):
                 call[name] = value
-    for call, config, step in zip(calls, configs, steps, strict=True):
-        _add_parameters(handler, call, config, step)
+    if handler.takes_any or handler.batch_limit or len(calls[0]) < len(names):
+        configs = await _step_configs(steps)
+        for call, config, step in zip(calls, configs, steps, strict=True):
+            _add_parameters(handler, call, config, step)
     return calls
 
 
 def _names_for_batch() -> tuple[str, ...]:
-    return ("run_step", "workflow_run", "doc_hash", "batch_id", "run_params", *_loaders)
+    return ("run_step", "doc_hash", "batch_id", "run_params", *_loaders)
 
 
 def _add_parameters(handler: Handler, call: dict[str, Any], config: StepConfig, step: ClaimedStep) -> None:
@@ -196,6 +196,12 @@ async def _load_run_groups(steps: Sequence[ClaimedStep]) -> list[RunGroup | None
     return [found[step.group_id] for step in steps]
 
 
+async def _load_workflow_runs(steps: Sequence[ClaimedStep]) -> list[WorkflowRun | None]:
+    async with Database.session(read_only=True) as session:
+        found = {run_id: await session.get(WorkflowRun, run_id) for run_id in {step.run_id for step in steps}}
+    return [found[step.run_id] for step in steps]
+
+
 async def _load_inputs(steps: Sequence[ClaimedStep]) -> list[Any]:
     """The run's input, with the outputs of the steps this one depends on; for a task of a map step also its item."""
     owners = [step.parent_id or step.id for step in steps]
@@ -207,10 +213,11 @@ async def _load_inputs(steps: Sequence[ClaimedStep]) -> list[Any]:
 
 
 def _joined(step: ClaimedStep, outputs: Mapping[str, Any]) -> Any:
-    given = json_of(step.run, "input")
+    given = step.run_input
     joined = {**(given if isinstance(given, dict) else {} if given is None else {"input": given}), **outputs}
     return joined | {"item": step.input} if step.parent_id is not None else joined
 
 
 provide("run_group", _load_run_groups)
+provide("workflow_run", _load_workflow_runs)
 provide("input", _load_inputs)

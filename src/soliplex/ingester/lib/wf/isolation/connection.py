@@ -19,14 +19,15 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._received = bytearray()
         self._answer: Answer | None = None
+        self._has_ended = False
 
     @property
     def is_idle(self) -> bool:
-        return self._answer is None and not self.lost.done()
+        return self._answer is None and not self._has_ended
 
     def ask(self, frame: Frame) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()
-        if self.lost.done():
+        if self._has_ended:
             answer.set_result(None)
         else:
             self._answer = answer
@@ -56,7 +57,12 @@ class Connection(asyncio.Protocol):
             self._settle(frame)
 
     @override
+    def eof_received(self) -> None:
+        self._has_ended = True
+
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
+        self._has_ended = True
         self._settle(None)
         if not self.lost.done():
             self.lost.set_result(None)

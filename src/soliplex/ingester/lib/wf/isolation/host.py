@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import mmap
 import os
 import signal
 import socket
@@ -37,8 +38,8 @@ from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup
 # The search path comes as arguments: what the worker can import, the handler's process can. The main module is not
 # imported again, as multiprocessing would do: a script without a guard around its main code would start all over.
 _BOOTSTRAP: Final = (
-    "import sys; sys.path[:] = sys.argv[2:]; "
-    "from soliplex.ingester.lib.wf.isolation.child import main; main(int(sys.argv[1]))"
+    "import sys; _, descriptor, *sys.path = sys.argv; del sys.argv[1:]; "
+    "from soliplex.ingester.lib.wf.isolation.child import main; main(int(descriptor))"
 )
 _STDERR: Final = 2
 _LONGEST_START: Final = 60.0
@@ -46,7 +47,6 @@ _BETWEEN_LOOKS_AT_MEMORY: Final = 0.1
 _SHARE_LEFT_BEHIND: Final = 0.5
 # A killed process is gone in milliseconds, a large one in tenths of a second; one stuck in the kernel is left to it.
 _LONGEST_DEATH: Final = 0.4
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +255,6 @@ async def _within(seconds: float | None, future: asyncio.Future[Any]) -> bool:
 def _resident_bytes(pid: int) -> int:
     """What the process holds in memory; 0 where the system does not tell."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * mmap.PAGESIZE
     except (OSError, IndexError):
         return 0

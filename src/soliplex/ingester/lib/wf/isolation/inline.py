@@ -28,8 +28,8 @@ async def run_inline(
     """Call a handler here; StepTimeout when it takes longer than `timeout`. A TimeoutError of its own comes as it is.
 
     On a timeout or a cancellation an async handler is cancelled. A thread cannot be: the wait ends at once, the thread
-    goes on until the handler looks at `stop_requested()` or returns, and what it returns is dropped. One that never ends
-    keeps the worker from exiting: what may hang belongs in a process.
+    goes on until the handler looks at `stop_requested()` or returns, and what it returns is dropped. One that does not
+    end keeps the worker from exiting: what may hang belongs in a process.
     """
     if timeout is None:
         return await _call(function, arguments, executor)

@@ -60,9 +60,10 @@ class ProcessPool:
     async def start(self) -> None:
         """Start all processes now, so that the first calls find them ready."""
         self._is_stopped = False
+        are_all_ready = asyncio.Barrier(self._processes)
         async with asyncio.TaskGroup() as group:
             for _ in range(self._processes):
-                group.create_task(self._warm_one())
+                group.create_task(self._warm_one(are_all_ready))
 
     async def run(
         self,
@@ -95,8 +96,12 @@ class ProcessPool:
         for _ in range(self._processes):
             self._slots.release()
 
-    async def _warm_one(self) -> None:
-        self._release(await self._acquire())
+    async def _warm_one(self, are_all_ready: asyncio.Barrier) -> None:
+        process = await self._acquire()
+        try:
+            await are_all_ready.wait()  # so that each takes another one
+        finally:
+            self._release(process)
 
     async def _acquire(self) -> HandlerProcess:
         await self._slots.acquire()

@@ -105,8 +105,8 @@ def claim_script(
     if not taken.rows:
         due = yield SQL.next_due()
         return Claim(lost_race=taken.lost_race, next_due=datetime_of(due[0], "due"))
-    steps, has_deliveries = yield from _start(taken.rows, now)
-    return Claim(steps, taken.resource_key, has_deliveries=has_deliveries)
+    steps, has_deliveries = yield from _start(taken.rows, holder)
+    return Claim(steps, taken.resource_key, lost_race=not steps, has_deliveries=has_deliveries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +179,17 @@ def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[_Take
     return _Taken(rows, key)
 
 
-def _start(rows: Sequence[Row], now: datetime) -> Script[tuple[list[ClaimedStep], bool]]:
+def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedStep], bool]]:
     """Load the runs of the claimed steps; begin those, and the groups, for which this is the first step."""
-    run_rows = yield SQL.runs_by_id(ids=sorted({row["workflow_run_id"] for row in rows}))
+    run_rows = yield SQL.claimed_runs(ids=sorted({row["workflow_run_id"] for row in rows}))
     runs = {run["id"]: run for run in run_rows}
     outbox = Outbox(get_registry())
     waiting = [run_id for run_id, run in runs.items() if run["status"] == RunStatus.PENDING]
-    if waiting:
-        yield from _begin_runs(waiting, runs, outbox, now)
-    steps = [_claimed(row, runs[row["workflow_run_id"]]) for row in rows]
-    steps.sort(key=lambda step: (-step.row["priority"], step.row["queue_key"], step.id))
+    if waiting and (busy := (yield from _begin_runs(waiting, runs, outbox, holder.now))):
+        yield from _leave([row for row in rows if row["workflow_run_id"] in busy], holder)
+        rows = [row for row in rows if row["workflow_run_id"] not in busy]
+    steps = [_claimed(row, runs[row["workflow_run_id"]], holder) for row in rows]
+    steps.sort(key=_place_in_queue)
     if outbox.wants({run["workflow_definition_id"] for run in run_rows}, LifeCycleEvent.STEP_START):
         for step in steps:
             outbox.add(
@@ -198,12 +199,18 @@ def _start(rows: Sequence[Row], now: datetime) -> Script[tuple[list[ClaimedStep]
                 run_id=step.run_id,
                 step_id=step.id,
             )
-    has_deliveries = yield from outbox.write(now)
+    has_deliveries = yield from outbox.write(holder.now)
     return steps, has_deliveries
 
 
-def _begin_runs(waiting: list[int], runs: dict[int, Row], outbox: Outbox, now: datetime) -> Script[None]:
+def _place_in_queue(step: ClaimedStep) -> tuple[int, int, int]:
+    return -step.row["priority"], step.row["queue_key"], step.id
+
+
+def _begin_runs(waiting: list[int], runs: dict[int, Row], outbox: Outbox, now: datetime) -> Script[set[int]]:
+    """Begin the runs. Gives those that somebody else is changing at this moment."""
     begun: Rows = yield SQL.start_runs(ids=sorted(waiting), now=now)
+    passed_over = set(waiting) - {run["id"] for run in begun}
     groups = sorted({run["run_group_id"] for run in begun})
     begun_groups = yield SQL.start_groups(ids=groups, now=now)
     workflow_of = {run["run_group_id"]: run["workflow_definition_id"] for run in runs.values()}
@@ -216,20 +223,37 @@ def _begin_runs(waiting: list[int], runs: dict[int, Row], outbox: Outbox, now: d
             group_id=run["run_group_id"],
             run_id=run["id"],
         )
+    if not passed_over:
+        return set()
+    # Another worker may have begun one in the meantime, with another of its steps.
+    now_known = yield SQL.claimed_runs(ids=sorted(passed_over))
+    runs.update({run["id"]: run for run in now_known})
+    return {run["id"] for run in now_known if run["status"] == RunStatus.PENDING}
 
 
-def _claimed(row: Row, run: Row) -> ClaimedStep:
+def _leave(rows: Sequence[Row], holder: _Holder) -> Script[None]:
+    """Put steps back whose run is held by one who cancels, retries or deletes it, and may be waiting for them.
+
+    Everyone else takes a run before its steps. A claim, which finds steps first, must not wait for a run.
+    """
+    yield SQL.release_steps(results=Json([{"id": row["id"], "lease": holder.lease} for row in rows]), now=holder.now)
+    yield SQL.drop_locks_of_leases(leases=[holder.lease])
+
+
+def _claimed(row: Row, run: Row, holder: _Holder) -> ClaimedStep:
     return ClaimedStep(
         id=row["id"],
         run_id=row["workflow_run_id"],
         name=row["workflow_step_name"],
         type=row["step_type"],
-        lease=row["lease_token"],
+        lease=holder.lease,
         resource_key=row["resource_key"],
         parent_id=row["parent_step_id"],
         timeout=row["timeout_seconds"],
         workflow_id=run["workflow_definition_id"],
         group_id=run["run_group_id"],
+        worker_id=holder.worker_id,
+        claimed_at=holder.now,
         row=row,
         run=run,
     )

@@ -339,16 +339,26 @@ class Settlement:
     def _advance_runs(self) -> Script[list[Row]]:
         if not self._counts:
             return []
-        packed = [
-            {"id": run_id, "ended": count.ended, "failed": count.failed, "message": count.message}
-            for run_id, count in sorted(self._counts.items())
-        ]
-        rows = yield SQL.advance_runs(runs=Json(packed), now=self.now)
+        rows = yield from self._advance_counted_runs()
         ended = [row for row in rows if row["status"] in _FINAL]
         flows = [row["id"] for row in ended if row["doc_id"] is None and row["status"] == RunStatus.COMPLETED]
         if flows:
             yield SQL.gather_run_outputs(ids=flows)
         return ended
+
+    def _advance_counted_runs(self) -> Script[list[Row]]:
+        plain = sorted(run_id for run_id, count in self._counts.items() if count.ended == 1 and not count.failed)
+        other = [
+            {"id": run_id, "ended": count.ended, "failed": count.failed, "message": count.message}
+            for run_id, count in sorted(self._counts.items())
+            if count.ended != 1 or count.failed
+        ]
+        rows: list[Row] = []
+        if plain:
+            rows += yield SQL.advance_runs_by_one(ids=plain, now=self.now)
+        if other:
+            rows += yield SQL.advance_runs(runs=Json(other), now=self.now)
+        return rows
 
     def _advance_groups(self, ended: list[Row]) -> Script[None]:
         if not ended:

@@ -115,7 +115,6 @@ def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Scrip
     if hard:
         # A running step loses its lease here: what its worker still computes will be dropped.
         leases = [row["lease_token"] for row in (yield SQL.leases_of_runs(ids=chosen))]
-        yield SQL.release_running_steps(ids=chosen, now=now)
     reset = yield (SQL.reset_unfinished_steps if hard else SQL.reset_ended_steps)(ids=chosen, now=now)
     touched = sorted({row["workflow_run_id"] for row in reset})
     if not touched:

@@ -69,6 +69,9 @@ SELECT min(available_at) AS due FROM runstep WHERE available_at IS NOT NULL;
 -- :name runs_by_id
 SELECT {run_columns} FROM workflowrun WHERE id IN (SELECT value FROM json_each(:ids));
 
+-- :name claimed_runs
+SELECT {claimed_run_columns} FROM workflowrun WHERE id IN (SELECT value FROM json_each(:ids));
+
 -- :name start_runs
 UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
  WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'

@@ -11,10 +11,15 @@ status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AN
 status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL
     AND resource_key IS NOT NULL
 
+-- What the claim itself sets is not read back.
 -- :fragment claimed_columns
 id, workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step, created_date,
-    priority, queue_key, start_date, status_date, retry, retries, status, status_message, status_meta, worker_id, lease_token,
-    resource_key, parent_step_id, item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input
+    priority, queue_key, retry, retries, status_meta, resource_key, parent_step_id, item_index, timeout_seconds, isolation,
+    optional, input
+
+-- What a worker needs to know of a run.
+-- :fragment claimed_run_columns
+id, workflow_definition_id, run_group_id, batch_id, doc_id, status, run_params, input, cancel_requested_at
 
 -- :fragment run_columns
 id, workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, start_date, completed_date, status,

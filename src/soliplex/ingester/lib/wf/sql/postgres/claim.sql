@@ -35,15 +35,19 @@ UPDATE runstep SET available_at = NULL FROM due WHERE id = due_id RETURNING id;
 -- :name runs_by_id
 SELECT {run_columns} FROM workflowrun WHERE id = ANY(:ids);
 
--- In the order of ids, as everywhere: two workers that start runs of the same groups cannot wait for one another.
+-- :name claimed_runs
+SELECT {claimed_run_columns} FROM workflowrun WHERE id = ANY(:ids);
+
+-- SKIP LOCKED: whoever holds a run may be waiting for the step that was just claimed.
 -- :name start_runs
 WITH waiting AS MATERIALIZED (
-    SELECT id AS waiting_id FROM workflowrun WHERE id = ANY(:ids) AND status = 'PENDING' ORDER BY id FOR NO KEY UPDATE
+    SELECT id AS waiting_id FROM workflowrun WHERE id = ANY(:ids) AND status = 'PENDING' FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
   FROM waiting WHERE id = waiting_id AND status = 'PENDING'
 RETURNING id, run_group_id;
 
+-- In the order of ids, as everywhere: two workers that start the same groups cannot wait for one another.
 -- :name start_groups
 WITH waiting AS MATERIALIZED (
     SELECT id AS waiting_id FROM rungroup WHERE id = ANY(:ids) AND status = 'PENDING' ORDER BY id FOR NO KEY UPDATE

@@ -74,6 +74,18 @@ UPDATE workflowrun
  WHERE workflowrun.id = x.id
 RETURNING workflowrun.id, run_group_id, status, doc_id, status_message;
 
+-- :name advance_runs_by_one
+UPDATE workflowrun
+   SET remaining_steps = remaining_steps - 1,
+       status = CASE WHEN remaining_steps > 1 THEN status
+                     WHEN failed_steps > 0 THEN 'FAILED'
+                     WHEN cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+                     ELSE 'COMPLETED' END,
+       status_date = CASE WHEN remaining_steps > 1 THEN status_date ELSE CAST(:now AS timestamptz) END,
+       completed_date = CASE WHEN remaining_steps > 1 THEN NULL ELSE CAST(:now AS timestamptz) END
+ WHERE id = ANY(:ids)
+RETURNING id, run_group_id, status, doc_id, status_message;
+
 -- :name gather_run_outputs
 UPDATE workflowrun
    SET output = (SELECT jsonb_object_agg(workflow_step_name, coalesce(s.output, 'null')) FROM runstep s

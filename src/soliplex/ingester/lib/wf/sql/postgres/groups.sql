@@ -13,11 +13,6 @@ SELECT id FROM workflowrun WHERE run_group_id = :group_id ORDER BY id FOR NO KEY
 
 -- The rest are as the portable ones, with an array for the ids.
 
--- :name release_running_steps
-UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL,
-                   remaining_tasks = 0
- WHERE workflow_run_id = ANY(:ids) AND status = 'RUNNING';
-
 -- :name leases_of_runs
 SELECT DISTINCT lease_token FROM runstep
  WHERE workflow_run_id = ANY(:ids) AND status = 'RUNNING' AND lease_token IS NOT NULL;
@@ -32,7 +27,7 @@ RETURNING id, workflow_run_id;
 -- :name reset_unfinished_steps
 UPDATE runstep
    SET status = 'PENDING', retry = 0, status_date = :now, status_message = NULL, start_date = NULL, completed_date = NULL,
-       worker_id = NULL, available_at = NULL
+       worker_id = NULL, lease_token = NULL, available_at = NULL, remaining_tasks = 0
  WHERE workflow_run_id = ANY(:ids) AND status <> 'COMPLETED'
 RETURNING id, workflow_run_id;
 

@@ -1,0 +1,42 @@
+"""Fixtures of the tests of faults."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.faults.workflows import FOLDER, make_registry
+from tests.support.faults import Fleet
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf.catalog import use_registry
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "slow" in config.option.markexpr:
+        return
+    skip = pytest.mark.skip(reason="a soak of a minute: ask for it with -m slow")
+    for item in items:
+        if "slow" in item.keywords and Path(__file__).parent in item.path.parents:
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the handlers' journal lies, for this process and those it starts; with the workflows registered here."""
+    folder = tmp_path / "faults"
+    folder.mkdir()
+    monkeypatch.setenv(FOLDER, str(folder))
+    use_registry(make_registry())
+    yield folder
+    use_registry(None)
+
+
+@pytest.fixture
+async def fleet(database: type[Database], database_url: str, folder: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(database_url, folder)
+    try:
+        yield fleet
+    finally:
+        await fleet.close()

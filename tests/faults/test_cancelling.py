@@ -1,0 +1,32 @@
+"""A run is cancelled from one process while its step runs in another."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.engine import rows_of
+from tests.support.faults import Fleet, is_running
+
+from soliplex.ingester.lib.wf import operations as ops
+
+
+@pytest.mark.parametrize("workflow", ["waiting", "isolated", "threaded"])
+async def test_a_step_ends_soon_after_its_run_is_cancelled_elsewhere(fleet: Fleet, workflow: str) -> None:
+    created = await fleet.create(workflow)
+    worker = await fleet.start("worker", consumers={"*": 1})
+    await fleet.calls(1, "wait")
+    (handler,) = {entry.pid for entry in fleet.journal.entries("call")}
+
+    await ops.cancel_run(created.run_ids[0])
+    await fleet.everything_ends(within=10)
+    assert set(await _statuses()) == {"CANCELLED"}
+    if workflow == "isolated":
+        await fleet.eventually(lambda: not is_running(handler), "the handler's process ends")
+
+    await fleet.create("line")  # the worker's one slot is free again
+    await fleet.everything_ends()
+    assert is_running(worker.pid)
+    assert (await _statuses())[-3:] == ["COMPLETED"] * 3
+
+
+async def _statuses() -> list[str]:
+    return [row[0] for row in await rows_of("SELECT status FROM runstep ORDER BY id")]

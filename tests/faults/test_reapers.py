@@ -1,0 +1,38 @@
+"""Two workers notice at once that a third has died."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from tests.support.faults import Fleet
+
+from soliplex.ingester.lib.wf import operations as ops
+
+
+async def test_two_reapers_give_back_each_step_once(fleet: Fleet) -> None:
+    await _leave_steps_behind(fleet, 10)
+    reaped = await asyncio.gather(*(ops.reap_workers(f"reaper {n}", ["victim"]) for n in range(4)))
+    assert sorted(each.steps for each in reaped) == [0, 0, 0, 10]
+    assert sorted(each.locks for each in reaped) == [0, 0, 0, 1]
+    async with fleet.helper():
+        await fleet.everything_ends()
+
+
+async def test_two_workers_reap_a_third(fleet: Fleet) -> None:
+    await _leave_steps_behind(fleet, 10)
+    async with fleet.helper("one") as one, fleet.helper("two") as two:
+        await fleet.everything_ends()
+        counted = one.counts + two.counts
+    assert counted["worker_reaped"] == 1
+    assert counted["step_reset_by_reaper"] == 10
+
+
+async def _leave_steps_behind(fleet: Fleet, number: int) -> None:
+    await fleet.create("waiting", number - 1)
+    await fleet.create("waiting", 1, resource_keys={"wait": "shelf"})
+    victim = await fleet.start(consumers={"*": number})
+    await fleet.calls(number, "wait")
+    victim.signal(signal.SIGKILL)
+    await victim.ends(-signal.SIGKILL)
+    fleet.let_go()

@@ -1,0 +1,125 @@
+"""A worker as a process of its own, for tests that stop, kill and mislead it.
+
+    python -m tests.support.worker_main URL ORDERS
+
+ORDERS is JSON, the fields of `Orders`. What happens is told on standard output, a line for each: `started`, `reached
+POINT`, `COUNTER N`, `stopping`, `stopped`. SIGINT and SIGTERM stop the worker gracefully.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+# Before pydantic, as in conftest.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf.catalog import use_registry
+from soliplex.ingester.lib.wf.execution import now_in_utc
+from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
+from tests.faults.workflows import make_registry
+
+TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", "step_released", "claim_error"})
+"""The counters that are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """How a worker works, and what befalls it."""
+
+    worker_id: str
+    consumers: Mapping[str, int] = field(default_factory=lambda: {"*": 2})
+    batch_size: int = 20
+    checkin_interval: float = 0.2
+    checkin_timeout: float = 600
+    liveness_interval: float = 0.2
+    lock_ttl: float = 300
+    stop_timeout: float = 10
+    clock_offset: float = 0
+    """Seconds by which its clock is ahead."""
+    fault_at: str | None = None
+    """The point (see `soliplex.ingester.lib.wf.probes`) at which the fault strikes, the first time it is reached."""
+    fault: Literal["die", "hang"] = "die"
+
+    def config(self) -> WorkerConfig:
+        return WorkerConfig(
+            consumers=self.consumers,
+            batch_size=self.batch_size,
+            checkin_interval=self.checkin_interval,
+            checkin_timeout=self.checkin_timeout,
+            liveness_interval=self.liveness_interval,
+            lock_ttl=self.lock_ttl,
+            processes=2,
+            memory_limit_mib=256,
+        )
+
+    def now(self) -> datetime:
+        return now_in_utc() + timedelta(seconds=self.clock_offset)
+
+
+def say(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+class SpokenMetrics:
+    """Tells what is counted."""
+
+    def incr(self, name: str, value: int = 1, **labels: str) -> None:
+        del labels
+        if name in TOLD:
+            say(f"{name} {value}")
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        del name, value, labels
+
+
+class FaultAt:
+    """Strikes at one point."""
+
+    def __init__(self, point: str, fault: Literal["die", "hang"]) -> None:
+        self._point = point
+        self._fault = fault
+
+    async def reach(self, point: str) -> None:
+        if point != self._point:
+            return
+        say(f"reached {point}")
+        if self._fault == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.Event().wait()
+
+
+async def work(url: str, orders: Orders) -> None:
+    use_registry(make_registry())
+    await Database.initialize(url)
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    worker = Worker(
+        orders.config(),
+        metrics=SpokenMetrics(),
+        worker_id=orders.worker_id,
+        clock=orders.now,
+        probe=FaultAt(orders.fault_at, orders.fault) if orders.fault_at else None,
+    )
+    await worker.start()
+    say("started")
+    await stopping.wait()
+    say("stopping")
+    await worker.stop(orders.stop_timeout)
+    say("stopped")
+    await Database.close()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    asyncio.run(work(sys.argv[1], Orders(**json.loads(sys.argv[2]))))
