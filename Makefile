@@ -42,8 +42,8 @@ format: setup ## format the code, and repair what ruff can repair
 	$(bin)/ruff format
 	$(bin)/ruff check --fix
 
-bench: setup
-	$(python) -m benchmarks
+bench: setup ## measure, and write benchmarks/RESULTS.md; ARGS="--quick --peers"
+	$(python) -m benchmarks $(ARGS)
 
 docs: setup ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict

@@ -144,7 +144,7 @@ IMPOSSIBLE: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("rungroup", "remaining_runs_counts_down", {"remaining_runs": -1}),
     ("rungroup", "completed_date_only_when_final", {"completed_date": NOW}),
     ("lifecyclehistory", "event_is_known", {"event": sa.literal("lost")}),
-    ("lifecyclehistory", "status_is_known", {"status": sa.literal("LOST")}),
+    ("lifecyclehistory", "status_is_known", {"status": sa.literal("LOST"), "completed_date": None}),
     ("lifecyclehistory", "only_a_running_delivery_is_leased", {"lease_token": "x"}),
     ("lifecyclehistory", "only_a_running_delivery_is_leased", {"status": "RUNNING", "completed_date": None}),
     ("lifecyclehistory", "completed_date_only_when_final", {"completed_date": None}),

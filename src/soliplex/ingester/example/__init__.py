@@ -53,13 +53,13 @@ async def run_end(run_group: RunGroup, data_dir: str | None = None) -> None:
     The checksum tells later whether something other than a workflow has changed the database.
     """
     path = Path(rag_path(data_dir or _data_dir(run_group)))
-    if not path.is_dir():
+    if not await asyncio.to_thread(path.is_dir):
         _log.info("run group %s wrote no RAG database at %s: nothing to vacuum", run_group.id, path)
         return
     async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=600):
         await vacuum(path)
         digest = await asyncio.to_thread(checksum, path)
-    path.with_name(f"{path.name}.sha256").write_text(f"{digest}\n", "utf-8")
+    await asyncio.to_thread(path.with_name(f"{path.name}.sha256").write_text, f"{digest}\n", "utf-8")
     _log.info("run group %s: vacuumed %s, sha256 %s", run_group.id, path, digest)
 
 

@@ -1,7 +1,7 @@
 """The RAG database (LanceDB through haiku.rag): who may write to it, and its upkeep.
 
-One writer at a time is LanceDB's rule. Every writer, in whatever process, takes the resource lock of the database first: steps by
-their `resource_key`, everyone else by `hold_rag_lock`.
+One writer at a time is LanceDB's rule. Every writer, in whatever process, takes the resource lock of the database
+first: steps by their `resource_key`, everyone else by `hold_rag_lock`.
 """
 
 from __future__ import annotations

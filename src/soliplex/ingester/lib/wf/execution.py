@@ -18,12 +18,12 @@ from soliplex.ingester.lib.models import Database, Isolation
 from soliplex.ingester.lib.models.transactions import json_of, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import StepDefinition
-from soliplex.ingester.lib.wf.errors import DefinitionError, PermanentError
+from soliplex.ingester.lib.wf.errors import DefinitionError, PermanentError, PoolStopped
 from soliplex.ingester.lib.wf.handlers import Handler, StepContext, arguments_for, resolve
 from soliplex.ingester.lib.wf.isolation import ProcessPool, run_inline
 from soliplex.ingester.lib.wf.probes import NoProbe, Probe
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Result
+from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Released, Result
 
 LONGEST_MESSAGE: Final = 2_000
 LONGEST_TRACEBACK: Final = 20_000
@@ -61,6 +61,8 @@ class Executor:
                 return [await self._expand(step, definition) for step in steps]
             handler = resolve(definition.method)
             outputs = await self._call(handler, definition, steps)
+        except PoolStopped:
+            return [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
         except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the step's error
             return [errored(step, exc, started_at) for step in steps]
         return [self._result(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]

@@ -45,10 +45,12 @@ class LifecycleBus:
         clock: Callable[[], datetime],
         probe: Probe | None = None,
         backoff: Backoff | None = None,
+        timeout: float | None = None,
     ) -> None:
         self._worker_id = worker_id
         self._clock = clock
         self._probe = probe
+        self._timeout = timeout
         self._backoff = backoff or Backoff()
         self._doorbell = Doorbell()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,7 +103,7 @@ class LifecycleBus:
     async def _deliver(self, delivery: Delivery) -> None:
         try:
             await self._reach("before_delivery")
-            await call_event_handler(delivery)
+            await call_event_handler(delivery, timeout=self._timeout)
             await self._reach("after_delivery")
         except asyncio.CancelledError:
             with suppress(*TROUBLES_OF_THE_DATABASE):  # the reaper gives it back otherwise
@@ -123,7 +125,8 @@ class LifecycleBus:
             await self._probe.reach(point)
 
 
-async def call_event_handler(delivery: Delivery) -> None:
+async def call_event_handler(delivery: Delivery, *, timeout: float | None) -> None:  # noqa: ASYNC109  as a step's
+    """Call the handler of an event."""
     async with Database.session(read_only=True) as session:
         group = await session.get(RunGroup, delivery.group_id)
         run = await session.get(WorkflowRun, delivery.run_id) if delivery.run_id else None
@@ -147,7 +150,7 @@ async def call_event_handler(delivery: Delivery) -> None:
         "workflow_def": get_registry().workflow(group.workflow_definition_id),
         **definition.parameters,
     }
-    await run_inline(handler.function, _chosen(handler, available), timeout=None)
+    await run_inline(handler.function, _chosen(handler, available), timeout=timeout)
 
 
 def _definition(workflow_id: str, delivery: Delivery) -> EventHandler:

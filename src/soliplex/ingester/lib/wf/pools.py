@@ -76,6 +76,9 @@ class ConsumerPool:
         self._work = asyncio.Condition()
         self._room = asyncio.Event()
         self._typical = 0.0
+        self._call_size = 1
+        """The most steps that one call has taken: a handler that takes many is to be given many."""
+        self._lease_of: dict[int, str] = {}
         self._stopping = False
         self._to_cancel: set[int] = set()
 
@@ -156,11 +159,18 @@ class ConsumerPool:
                 self._to_cancel.add(step_id)
                 self.running[step_id].cancel()
 
+    def cancel_leases(self, leases: set[str]) -> int:
+        """Stop executing the steps of these leases; how many that are."""
+        steps = {step_id for step_id, lease in self._lease_of.items() if lease in leases}
+        self.cancel_steps(steps)
+        return len(steps)
+
     def _ahead(self) -> int:
         """How many steps to hold that wait for a slot."""
         if self._typical <= 0.0:
             return self.size
-        return min(self._services.batch_size, math.floor(self.size * HORIZON / self._typical))
+        by_time = math.floor(self.size * HORIZON / self._typical)
+        return min(self._services.batch_size, max(by_time, self.size * (self._call_size - 1)))
 
     def _wanted(self) -> int:
         free = self.size - len(self.running)
@@ -211,7 +221,8 @@ class ConsumerPool:
 
     async def _execute(self, steps: list[ClaimedStep]) -> None:
         """Execute an assignment: in one call where the handler takes many, else one step after the other."""
-        size = _call_size(steps)
+        size = call_size(steps)
+        self._call_size = max(self._call_size, size)
         try:
             for start in range(0, len(steps), size):
                 await self._execute_call(steps[start : start + size], rest=steps[start + size :])
@@ -224,6 +235,8 @@ class ConsumerPool:
         assert task is not None
         ids = [step.id for step in steps]
         self.running.update(dict.fromkeys(ids, task))
+        if steps[0].resource_key is not None:
+            self._lease_of.update(dict.fromkeys(ids, steps[0].lease))
         started = time.perf_counter()
         try:
             results = await self._services.executor.execute(steps)
@@ -237,6 +250,7 @@ class ConsumerPool:
         finally:
             for step_id in ids:
                 del self.running[step_id]
+                self._lease_of.pop(step_id, None)
             self._to_cancel.difference_update(ids)
         self._services.finisher.submit(results)
         self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
@@ -263,12 +277,12 @@ def _assignments(claim: Claim, left_out: set[int]) -> list[list[ClaimedStep]]:
         grouped.setdefault((step.workflow_id, step.name), []).append(step)
     assignments: list[list[ClaimedStep]] = []
     for group in grouped.values():
-        size = _call_size(group)
+        size = call_size(group)
         assignments += [group[start : start + size] for start in range(0, len(group), size)]
     return assignments
 
 
-def _call_size(steps: list[ClaimedStep]) -> int:
+def call_size(steps: list[ClaimedStep]) -> int:
     """How many of the steps one call of their handler takes."""
     try:
         definition = definition_of(steps[0])

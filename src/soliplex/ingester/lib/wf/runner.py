@@ -97,7 +97,7 @@ class Worker:
         self._slots: list[asyncio.Task[None]] = []
         self._finishing: asyncio.Task[None] | None = None
         self._processes = ProcessPool(processes=self.config.processes, memory_limit_mib=self.config.memory_limit_mib)
-        self._bus = LifecycleBus(self.id, clock=clock, probe=probe)
+        self._bus = LifecycleBus(self.id, clock=clock, probe=probe, timeout=self.config.step_timeout)
         self._finisher = Finisher(metrics=self._metrics, probe=probe, clock=clock, on_finished=self._on_finished)
         # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost.
         self._link = SteadyLink(durable=False)
@@ -112,7 +112,11 @@ class Worker:
         """Announce the worker and begin to work."""
         self._presence = presence_for(self.id, self._doorbell.ring)
         await self._presence.announce()
-        await self._check_in()
+        try:
+            await self._check_in()
+        except BaseException:
+            await self._presence.leave()
+            raise
         self._finishing = asyncio.create_task(self._finisher.run(), name=f"{self.id} finisher")
         self._slots = [
             asyncio.create_task(pool.consume_forever(), name=f"{self.id} {pool.name}")
@@ -138,8 +142,8 @@ class Worker:
         await self._end(self._claimers, 5.0)
         await self._end(self._slots, timeout)
         await self._drain_finisher()
-        await self._bus.drain(min(timeout, 5.0))
         await self._end(self._duties, 0)
+        await self._bus.drain(min(timeout, 5.0))
         await self._end([self._finishing] if self._finishing else [], 0)
         await self._link.close()
         await self._processes.stop()
@@ -197,7 +201,7 @@ class Worker:
         )
         pinned = frozenset(self.config.consumers) - {CATCH_ALL}
         return [
-            ConsumerPool(name, size, _accepted(name, pinned), services)
+            ConsumerPool(name, size, _accepted(name, pinned, self.config.batch_size), services)
             for name, size in self.config.consumers.items()
             if size > 0
         ]
@@ -232,8 +236,15 @@ class Worker:
         await operations.check_in(self.id, hostname=socket.gethostname(), pid=os.getpid(), meta=meta, now=self._clock())
 
     async def _refresh_locks(self) -> None:
-        leases = sorted({lease for pool in self._pools for lease in pool.leases_with_lock})
-        await refresh_locks_of_leases(leases, ttl=timedelta(seconds=self.config.lock_ttl), now=self._clock())
+        """Put off the expiry of our locks. One that another has taken meanwhile ends the steps that relied on it."""
+        leases = {lease for pool in self._pools for lease in pool.leases_with_lock}
+        ttl = timedelta(seconds=self.config.lock_ttl)
+        lost = leases - await refresh_locks_of_leases(sorted(leases), ttl=ttl, now=self._clock())
+        for pool in self._pools:
+            # A lease whose last result has just been recorded has given its lock back by itself.
+            stopped = pool.cancel_leases(lost & pool.leases_with_lock)
+            if stopped:
+                self._metrics.incr("lease_lost", stopped, phase="lock")
 
     async def _look_around(self) -> None:
         """Stop what was cancelled, and give back what a worker held whose process has ended."""
@@ -268,8 +279,10 @@ class Worker:
             self._metrics.incr("resource_lock_swept", len(swept))
 
 
-def _accepted(name: str, pinned: frozenset[str]) -> Pool:
-    return Pool(excluded=pinned) if name == CATCH_ALL else Pool(types=frozenset({name}))
+def _accepted(name: str, pinned: frozenset[str], batch_size: int) -> Pool:
+    if name == CATCH_ALL:
+        return Pool(excluded=pinned, keyed_limit=batch_size)
+    return Pool(types=frozenset({name}), keyed_limit=batch_size)
 
 
 _module_worker: list[Worker] = []

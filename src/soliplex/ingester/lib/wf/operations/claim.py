@@ -33,6 +33,8 @@ class Pool:
     types: frozenset[str] | None = None
     """None: every type but the excluded ones."""
     excluded: frozenset[str] = frozenset()
+    keyed_limit: int = 1
+    """How many steps of one resource are claimed at least, if there are so many: nobody else could execute them now."""
     last_type: str = ""
     """Types that need a resource are served in turn: the next claim starts after this one."""
     last_keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -68,8 +70,6 @@ async def claim_steps(
 ) -> Claim:
     """Take up to `limit` ready steps under a fresh lease."""
     script = claim_script(worker_id, str(uuid4()), pool, limit, now=now or utcnow(), lock_ttl=lock_ttl)
-    # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost with
-    # it.
     run = link.transact if link else Database.transact
     return await run(script)
 
@@ -94,7 +94,7 @@ def claim_script(
     worker_id: str, lease: str, pool: Pool, limit: int, *, now: datetime, lock_ttl: timedelta
 ) -> Script[Claim]:
     yield SQL.promote_due_steps(now=now)
-    holder = _Holder(worker_id, lease, limit, now, lock_ttl)
+    holder = _Holder(worker_id, lease, limit, max(limit, pool.keyed_limit), now, lock_ttl)
     kinds = (_claim_keyed, _claim_plain) if pool.keyed_next else (_claim_plain, _claim_keyed)
     pool.keyed_next = not pool.keyed_next
     taken = _Taken()
@@ -114,6 +114,7 @@ class _Holder:
     worker_id: str
     lease: str
     limit: int
+    keyed_limit: int
     now: datetime
     lock_ttl: timedelta
 
@@ -171,7 +172,7 @@ def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[_Take
     )
     if not locked:
         return _Taken(lost_race=True)
-    rows = yield SQL.claim_ready_keyed(step_type=step_type, resource_key=key, **holder.claim(holder.limit))
+    rows = yield SQL.claim_ready_keyed(step_type=step_type, resource_key=key, **holder.claim(holder.keyed_limit))
     if not rows:
         yield SQL.release_lock(resource_key=key, holder_id=holder.lease)
         return _Taken(lost_race=True)

@@ -97,12 +97,12 @@ async def find_resource_lock(resource_key: str) -> ResourceLock | None:
     return _lock(rows[0]) if rows else None
 
 
-async def refresh_locks_of_leases(leases: list[str], *, ttl: timedelta, now: datetime | None = None) -> int:
-    """Put off the expiry of all locks a worker holds."""
+async def refresh_locks_of_leases(leases: list[str], *, ttl: timedelta, now: datetime | None = None) -> set[str]:
+    """Put off the expiry of all locks a worker holds; gives the leases that still hold one."""
     if not leases:
-        return 0
+        return set()
     call = SQL.refresh_locks_of_leases(leases=leases, expires_at=(now or utcnow()) + ttl)
-    return len(await Database.transact(single(call)))
+    return {row["holder_id"] for row in await Database.transact(single(call))}
 
 
 def _lock(row: Row) -> ResourceLock:

@@ -14,7 +14,7 @@ RETURNING resource_key;
 
 -- :name refresh_locks_of_leases
 UPDATE resourcelock SET expires_at = :expires_at WHERE holder_id IN (SELECT value FROM json_each(:leases))
-RETURNING resource_key;
+RETURNING holder_id;
 
 -- :name release_lock
 DELETE FROM resourcelock WHERE resource_key = :resource_key AND holder_id = :holder_id RETURNING resource_key;
