@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.report import Line, Target, as_markdown, as_text, number, parse_options, value_at
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.work import ClaimedStep, Result
 from tests.support.engine import (

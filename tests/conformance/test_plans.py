@@ -7,7 +7,6 @@ a sequential scan wherever it thinks it better; it must not think so.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import shutil
 import sqlite3
@@ -23,7 +22,7 @@ import sqlalchemy as sa
 
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.models.transactions import PostgresLink, Script
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.operations.claim import claim_script
 from soliplex.ingester.lib.wf.sql import SQL
@@ -47,7 +46,7 @@ IDS: Final = [101, 102, 2101]
 
 
 async def fill() -> None:
-    """Some twenty thousand steps in every state, with the events, locks and workers that go with them."""
+    """Some thirty thousand steps in every state, with the events, locks and workers that go with them."""
     driver = Driver()
     big = workflow({key: {"retries": 3} for key in "abcde"}, events={"item_end": ["tell"]})
     await driver.start(big, 3_000)
@@ -59,6 +58,10 @@ async def fill() -> None:
     trouble = await driver.claim(300)
     await driver.finish(*(errored(step, delay=timedelta(hours=2)) for step in trouble[:150]))
     await driver.finish(*(errored(step, permanent=True) for step in trouble[150:]))
+    done = workflow({"a": {}}, workflow_id="done")
+    await driver.start(done, 12_000, priority=1)
+    for _ in range(2):
+        await driver.complete(*await driver.claim(4_000))
     wide = workflow({"m": {"map": True}}, workflow_id="wide")
     await driver.start(wide, 1)
     (step,) = await driver.claim(1, types=["m"])
@@ -72,7 +75,7 @@ async def fill() -> None:
         await driver.claim(5, worker_id=worker)
         key = f"other-{number}"
         await ops.acquire_resource_lock(key, key, ResourceLockKind.WEB, ttl=timedelta(days=1), now=driver.now())
-    assert await scalar("SELECT count(*) FROM runstep") > 18_000
+    assert await scalar("SELECT count(*) FROM runstep") > 30_000
 
 
 async def fill_and_close(url: str) -> None:
@@ -201,12 +204,13 @@ HOT: Final[dict[str, Hot]] = {
     "complete_steps": Hot("runstep", {"results": RESULTS, "now": NOW}),
     "error_steps": Hot("runstep", {"results": RESULTS, "now": NOW}),
     "release_steps": Hot("runstep", {"results": RESULTS, "now": NOW}),
-    "fail_steps": Hot("runstep", {"ids": IDS, "now": NOW}),
+    "fail_steps": Hot("", {"ids": IDS, "now": NOW}),
     "release_dependents": Hot("runstepdependency", {"ids": IDS}, sorts=True),
     "cancel_waiting_steps": Hot("ix_runstep_workflow_run_id", {"ids": IDS, "now": NOW}),
     "cancel_waiting_tasks": Hot("ix_runstep_parent_step_id", {"ids": IDS, "now": NOW}),
     "mark_runs_stopping": Hot("workflowrun", {"ids": IDS, "now": NOW}),
     "advance_runs": Hot("workflowrun", {"runs": Json([{"id": 7, "ended": 1, "failed": 0}]), "now": NOW}),
+    "advance_runs_by_one": Hot("workflowrun", {"ids": IDS, "now": NOW}),
     "gather_run_outputs": Hot("ix_runstep_workflow_run_id", {"ids": IDS}),
     "drop_locks_of_leases": Hot("ix_runstep_running", {"leases": ["x", "y"]}),
     # maps
@@ -241,7 +245,7 @@ HOT: Final[dict[str, Hot]] = {
 _LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
-    r"SCAN (x|m|t|e|item|kind|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))\b|VIRTUAL TABLE|CONSTANT ROW"
+    r"SCAN (x|m|t|e|item|kind|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)|VIRTUAL TABLE|CONSTANT ROW"
 )
 _PARTIAL_IN_SQLITE: Final = re.compile(r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b")
 
@@ -294,26 +298,25 @@ def test_every_statement_of_the_claim_and_the_finish_is_looked_at() -> None:
     assert named - HOT.keys() == of_one_row_or_few
 
 
+_READ: Final = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'runstep'"
+
+
 async def rows_read_by_a_claim(driver: Driver) -> int:
     """What a claim costs: rows read on PostgreSQL, instructions of its machine on SQLite."""
     pool = ops.Pool()
     if not Database.is_postgres():
         return await _instructions(driver, pool)
 
-    def counting() -> Script[int]:
+    def counting() -> Script[None]:
         claim = yield from claim_script("me", "lease", pool, 10, now=driver.now(), lock_ttl=timedelta(minutes=1))
         assert claim.steps == []
-        return 0
 
     async with Database.engine().connect() as connection:
         raw: Any = await connection.get_raw_connection()
-        from soliplex.ingester.lib.models.transactions import PostgresLink
-
         async with raw.driver_connection.transaction():
+            before = await raw.driver_connection.fetchval(_READ)
             await PostgresLink(raw.driver_connection).transact(counting())
-            return await raw.driver_connection.fetchval(
-                "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'runstep'"
-            )
+            return await raw.driver_connection.fetchval(_READ) - before
 
 
 async def _instructions(driver: Driver, pool: ops.Pool) -> int:
@@ -363,4 +366,3 @@ async def test_steps_that_are_blocked_delayed_running_or_done_cost_a_claim_nothi
             await connection.exec_driver_sql("VACUUM ANALYZE runstep")
     among_many = await rows_read_by_a_claim(driver)
     assert among_many <= among_few * 1.5 + 50
-    assert json.dumps(among_many)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.faults.workflows import FOLDER, make_registry
-from tests.support.faults import Fleet
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf.catalog import use_registry
+from tests.faults.workflows import FOLDER, make_registry
+from tests.support.faults import Fleet
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.engine import rows_of
-from tests.support.faults import Fleet, is_running
 
 from soliplex.ingester.lib.wf import operations as ops
+from tests.support.engine import rows_of
+from tests.support.faults import Fleet, is_running
 
 
 @pytest.mark.parametrize("workflow", ["waiting", "isolated", "threaded"])

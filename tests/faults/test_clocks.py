@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support.faults import Fleet
 
 TEN_MINUTES = 600.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from tests.support.faults import Fleet
-
 from soliplex.ingester.lib.wf import operations as ops
+from tests.support.faults import Fleet
 
 
 async def test_two_reapers_give_back_each_step_once(fleet: Fleet) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+
 from tests.support.engine import rows_of
 from tests.support.faults import Fleet, statuses
 

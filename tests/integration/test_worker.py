@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -48,14 +48,16 @@ def flow(events: dict[str, Any] | None = None, **steps: Any) -> Any:
         | ({} if isinstance(facts, str) else facts)
         for key, facts in steps.items()
     }
-    definition = workflow_from_mapping({
-        "id": "flow",
-        "item_steps": made,
-        "lifecycle_events": {
-            event: [{"name": f"tell {event}", "method": HANDLERS + handler, "retries": 3}]
-            for event, handler in (events or {}).items()
-        },
-    })
+    definition = workflow_from_mapping(
+        {
+            "id": "flow",
+            "item_steps": made,
+            "lifecycle_events": {
+                event: [{"name": f"tell {event}", "method": HANDLERS + handler, "retries": 3}]
+                for event, handler in (events or {}).items()
+            },
+        }
+    )
     get_registry().register(definition)
     return definition
 
@@ -67,8 +69,9 @@ async def start(definition: Any, count: int = 1, **options: Any) -> int:
 
 
 @asynccontextmanager
-async def working(metrics: MemoryMetrics | None = None, **config: Any) -> AsyncIterator[Worker]:
-    worker = Worker(WorkerConfig(**({"consumers": {"*": 5}, "liveness_interval": 0.05} | config)), metrics=metrics)
+async def working(metrics: MemoryMetrics | None = None, **config: Any) -> AsyncGenerator[Worker]:
+    chosen: dict[str, Any] = {"consumers": {"*": 5}, "liveness_interval": 0.05, **config}
+    worker = Worker(WorkerConfig(**chosen), metrics=metrics)
     await worker.start()
     try:
         yield worker
@@ -276,10 +279,12 @@ async def test_steps_of_one_resource_run_under_its_lock_and_alone(database: type
 
 async def test_the_catch_all_pool_leaves_pinned_types_alone(database: type[Database]) -> None:
     started, gate = handlers.gate("sha256-0")
-    definition = workflow({
-        "slow": {"method": HANDLERS + "waits"},
-        "quick": {"method": HANDLERS + "nothing", "depends_on": []},
-    })
+    definition = workflow(
+        {
+            "slow": {"method": HANDLERS + "waits"},
+            "quick": {"method": HANDLERS + "nothing", "depends_on": []},
+        }
+    )
     async with working(consumers={"slow": 1, "*": 1}):
         group_id = await start(definition)
         await started.wait()
@@ -341,17 +346,28 @@ async def test_a_step_that_outlasts_the_stop_goes_back_at_once(database: type[Da
 
 
 async def test_events_reach_their_handlers(database: type[Database]) -> None:
-    names = ["group_start", "item_start", "step_start", "step_end", "step_failed", "item_failed", "item_end", "group_end"]
+    names = [
+        "group_start",
+        "item_start",
+        "step_start",
+        "step_end",
+        "step_failed",
+        "item_failed",
+        "item_end",
+        "group_end",
+    ]
     definition = flow(dict.fromkeys(names, "on_event"), a="nothing", b="hopeless")
     async with working():
         group_id = await start(definition)
         await ended(group_id)
         await until(lambda: _no_event_waits(group_id))
     told = [event for event, *_ in handlers.seen]
-    assert sorted(told) == sorted([
-        *("group_start", "item_start", "step_start", "step_end", "step_start"),
-        *("step_failed", "item_failed", "group_end"),
-    ])
+    assert sorted(told) == sorted(
+        [
+            *("group_start", "item_start", "step_start", "step_end", "step_start"),
+            *("step_failed", "item_failed", "group_end"),
+        ]
+    )
     failures = {event: error for event, _, _, error, _ in handlers.seen if event.endswith("failed")}
     assert failures["step_failed"] == "the file is encrypted"
     assert "step 'b' failed" in failures["item_failed"]

