@@ -17,6 +17,7 @@ from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
 from soliplex.ingester.lib.models import Database, Isolation
 from soliplex.ingester.lib.models.transactions import json_of, single
 from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.deadlines import LONG, Deadlines
 from soliplex.ingester.lib.wf.definitions import StepDefinition
 from soliplex.ingester.lib.wf.errors import DefinitionError, PermanentError, PoolStopped
 from soliplex.ingester.lib.wf.handlers import Handler, StepContext, arguments_for, resolve
@@ -51,6 +52,7 @@ class Executor:
         self._clock = clock
         self._probe = probe or NoProbe()
         self._is_probed = probe is not None
+        self._deadlines = Deadlines()
 
     async def execute(self, steps: Sequence[ClaimedStep]) -> list[Result]:
         """One attempt of each step: in one call if the handler takes many, else one after the other by the caller."""
@@ -89,6 +91,8 @@ class Executor:
             return await self._processes.run(handler.method, arguments, timeout=timeout)
         if isolation == Isolation.RAY:
             raise ConfigurationError("isolation", "ray is not available here", "use inline or process")
+        if handler.is_async and timeout is not None and timeout >= LONG:
+            return await self._deadlines.within(timeout, handler.function(**arguments))
         return await run_inline(handler.function, arguments, timeout=timeout)
 
     def _result(self, step: ClaimedStep, output: Any, started_at: datetime) -> Result:

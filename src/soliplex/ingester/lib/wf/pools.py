@@ -76,6 +76,8 @@ class ConsumerPool:
         self._work = asyncio.Condition()
         self._room = asyncio.Event()
         self._typical = 0.0
+        self._ahead = size
+        """How many steps to hold that wait for a slot."""
         self._call_size = 1
         """The most steps that one call has taken: a handler that takes many is to be given many."""
         self._lease_of: dict[int, str] = {}
@@ -133,7 +135,7 @@ class ConsumerPool:
                 continue
             steps = self._queue.popleft()
             self._queued -= len(steps)
-            if self._queued * 2 <= self._ahead():
+            if self._queued * 2 <= self._ahead:
                 self._room.set()
             await self._execute(steps)
 
@@ -165,17 +167,10 @@ class ConsumerPool:
         self.cancel_steps(steps)
         return len(steps)
 
-    def _ahead(self) -> int:
-        """How many steps to hold that wait for a slot."""
-        if self._typical <= 0.0:
-            return self.size
-        by_time = math.floor(self.size * HORIZON / self._typical)
-        return min(self._services.batch_size, max(by_time, self.size * (self._call_size - 1)))
-
     def _wanted(self) -> int:
         free = self.size - len(self.running)
-        wanted = min(free + self._ahead(), self._services.batch_size) - self._queued
-        if self._queued and wanted * 2 < self._ahead():
+        wanted = min(free + self._ahead, self._services.batch_size) - self._queued
+        if self._queued and wanted * 2 < self._ahead:
             return 0  # wait until half of it is used up: a claim costs the same for one step as for fifty
         if self._services.finisher.backlog > BACKLOG * self._services.batch_size:
             return 0  # results come faster than they can be recorded
@@ -256,7 +251,11 @@ class ConsumerPool:
         self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
 
     def _note_duration(self, step_type: str, seconds: float) -> None:
-        self._typical = max(seconds, self._typical * FORGETTING)
+        typical = max(seconds, self._typical * FORGETTING)
+        if typical != self._typical:
+            self._typical = typical
+            by_time = math.floor(self.size * HORIZON / typical)
+            self._ahead = min(self._services.batch_size, max(by_time, self.size * (self._call_size - 1)))
         self._services.metrics.observe("step_duration", seconds, step_type=step_type)
 
     def _release(self, steps: list[ClaimedStep]) -> None:

@@ -38,6 +38,3 @@ RETURNING id;
 SELECT s.id FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
  WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL AND s.worker_id = :worker_id
    AND r.cancel_requested_at IS NOT NULL;
-
--- :name leases_of_worker
-SELECT id, lease_token FROM runstep WHERE status = 'RUNNING' AND worker_id = :worker_id AND lease_token IS NOT NULL;
