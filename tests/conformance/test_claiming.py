@@ -277,12 +277,64 @@ async def test_a_run_that_is_under_way_is_finished_before_another_is_begun(drive
     assert await driver.drain(limit=1) == ["a", "b", "c"] * 3
 
 
-async def test_tasks_of_a_map_queue_with_their_run(driver: Driver) -> None:
-    flow = workflow({"m": {"map": True}})
-    first, second = (await driver.start(flow, 2)).run_ids
+async def test_a_group_that_comes_late_is_not_left_behind_at_any_stage(driver: Driver) -> None:
+    """The first stage runs far ahead of the second, which is slow: the newcomer must be served soon at both."""
+    flow = linear("quick", "slow")
+    await driver.start(flow, 400)
+    await driver.complete(*await driver.claim(300, types=["quick"]))
+    await driver.complete(*await driver.claim(5, types=["slow"]))
+    quick, slow = await driver.claim(1, types=["quick"]), await driver.claim(1, types=["slow"])
+    small = await driver.start(flow, 5)
+    await driver.complete(*await driver.claim(types=["quick"]))
+    served = [(await driver.claim_one(types=["slow"])).group_id for _ in range(15)]
+    assert served.count(small.group_id) == 5
+    await driver.complete(*quick, *slow)
+
+
+async def test_urgent_work_does_not_move_the_place_of_what_is_not(driver: Driver) -> None:
+    flow = linear("a")
+    big = await driver.start(flow, 400)
+    await driver.complete(*await driver.claim(5))
+    await driver.start(flow, 300, priority=5)
+    await driver.complete(*await driver.claim(200))
+    urgent = await driver.claim(10)
+    small = await driver.start(flow, 5)
+    await driver.complete(*urgent, *await driver.claim(90))
+    served = [(await driver.claim_one()).group_id for _ in range(12)]
+    assert (served.count(small.group_id), served.count(big.group_id)) == (5, 7)
+
+
+async def test_the_tasks_of_a_large_map_do_not_hold_up_others(driver: Driver) -> None:
+    await driver.start(workflow({"m": {"map": True}}, workflow_id="wide"), 1)
     step = await driver.claim_one()
-    await driver.finish(expanded(step, range(3)))
-    order = [await driver.claim_one() for _ in range(4)]
-    assert [each.run_id for each in order] == [first] * 3 + [second]
-    assert [each.parent_id for each in order] == [step.id] * 3 + [None]
-    await driver.finish(*(completed(each) for each in order[:3]))
+    await driver.finish(expanded(step, range(500)))
+    task = await driver.claim_one()
+    small = await driver.start(workflow({"m": {}}, workflow_id="narrow"), 5)
+    served = [(await driver.claim_one()).group_id for _ in range(12)]
+    assert served.count(small.group_id) == 5
+    await driver.complete(task)
+
+
+async def test_the_tasks_of_a_map_are_claimed_in_the_order_of_their_items(driver: Driver) -> None:
+    await driver.start(workflow({"m": {"map": True}}), 1)
+    await driver.finish(expanded(await driver.claim_one(), range(5)))
+    assert [(await driver.claim_one()).input for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_worker_claims_and_finishes_on_a_connection_of_its_own(driver: Driver, durable: bool) -> None:
+    created = await driver.start(linear("a", "b", "c"), 20)
+    async with Database.link(durable=durable) as link:
+        pool = ops.Pool()
+        while steps := (await ops.claim_steps("me", pool, 7, link=link, now=driver.now())).steps:
+            await ops.finish_steps([completed(step) for step in steps], link=link, now=driver.now())
+    assert (await driver.group(created.group_id)).status == "COMPLETED"
+
+
+async def test_a_claim_that_finds_nothing_says_when_something_falls_due(driver: Driver) -> None:
+    await driver.start(linear("a", retries=2), 1)
+    await driver.finish(errored(await driver.claim_one(), delay=timedelta(minutes=3)))
+    due = driver.moment + timedelta(minutes=3)
+    assert (await ops.claim_steps("me", ops.Pool(), 5, now=driver.now())).next_due == due
+    await driver.drain()
+    assert (await ops.claim_steps("me", ops.Pool(), 5, now=driver.now())).next_due is None

@@ -1,7 +1,7 @@
 """What several connections do at once on PostgreSQL: no two wait for one another, and every invariant holds after it.
 
-Two operations are brought to the point where each holds what the other needs next. Where the order in which they take their
-locks is wrong, the server finds a deadlock and ends one of them.
+Two operations are brought to the point where each holds what the other needs next. Where the order in which they take
+their locks is wrong, the server finds a deadlock and ends one of them.
 """
 
 from __future__ import annotations

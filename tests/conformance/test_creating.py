@@ -72,8 +72,8 @@ async def test_the_edges_of_a_graph_stay_within_each_run(driver: Driver) -> None
     )
     await driver.start(flow, 3)
     edges = await rows_of(
-        "SELECT a.workflow_step_name, b.workflow_step_name, a.workflow_run_id - b.workflow_run_id FROM runstepdependency e"
-        " JOIN runstep a ON a.id = e.depends_on_id JOIN runstep b ON b.id = e.step_id"
+        "SELECT a.workflow_step_name, b.workflow_step_name, a.workflow_run_id - b.workflow_run_id"
+        "  FROM runstepdependency e JOIN runstep a ON a.id = e.depends_on_id JOIN runstep b ON b.id = e.step_id"
     )
     of_one_run = [("read", "left", 0), ("read", "right", 0), ("left", "join", 0), ("right", "join", 0)]
     assert sorted(edges) == sorted(of_one_run * 3)

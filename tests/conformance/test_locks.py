@@ -146,6 +146,13 @@ async def test_steps_of_one_key_are_claimed_together_under_one_lock(driver: Driv
     assert await driver.claim() == [], "the key is held while they run"
 
 
+async def test_a_pool_may_take_more_steps_of_one_key_than_it_has_room_for(driver: Driver) -> None:
+    """They are executed together: what a lock costs is paid once for all of them."""
+    await driver.start(linear("store"), 9, resource_keys=STORE)
+    claim = await ops.claim_steps("me", ops.Pool(keyed_limit=6), 1, now=driver.now())
+    assert len(claim.steps) == 6
+
+
 async def test_the_lock_goes_with_the_last_step_of_its_lease(driver: Driver) -> None:
     await driver.start(linear("store", retries=2), 4, resource_keys=STORE)
     done, tried, back, last = await driver.claim()
@@ -270,7 +277,7 @@ async def test_a_worker_refreshes_the_locks_of_all_its_leases(driver: Driver) ->
     locks = await driver.locks()
     assert locks["a"].expires_at == locks["b"].expires_at == driver.moment + MINUTE * 30
     assert locks["c"].expires_at < driver.moment + MINUTE
-    assert await refresh_locks_of_leases([], ttl=MINUTE) == 0
+    assert await refresh_locks_of_leases([], ttl=MINUTE) == set()
 
 
 async def test_a_lock_that_was_taken_over_is_not_given_back_by_the_one_who_lost_it(driver: Driver) -> None:

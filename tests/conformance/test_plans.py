@@ -1,7 +1,7 @@
 """How the databases run the engine's statements: by index, never by reading a table through or sorting what waits.
 
-The tables are filled as they are in use: thousands of steps that wait, run, are delayed, blocked and done. The planner may choose
-a sequential scan wherever it thinks it better; it must not think so.
+The tables are filled as they are in use: thousands of steps that wait, run, are delayed, blocked and done. The planner
+may choose a sequential scan wherever it thinks it better; it must not think so.
 """
 
 from __future__ import annotations
@@ -197,7 +197,8 @@ HOT: Final[dict[str, Hot]] = {
     "claimed_runs": Hot("workflowrun", {"ids": IDS}),
     "runs_by_id": Hot("workflowrun", {"ids": IDS}),
     "start_runs": Hot("workflowrun", {"ids": IDS, "now": NOW}),
-    "running_front": Hot("ix_runstep_running"),
+    "running_front": Hot("ix_runstep_running", {"priority": 0}, sorts=True),
+    "ready_front": Hot("ix_runstep_ready", {"priority": 0}),
     # finishing
     "lock_runs": Hot("workflowrun", {"ids": IDS}, sorts=True),
     "run_ids_of_steps": Hot("runstep", {"ids": IDS}, sorts=True),

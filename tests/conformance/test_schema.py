@@ -25,7 +25,7 @@ from soliplex.ingester.lib.models import (
     RunStatus,
     metadata,
 )
-from tests.support.engine import Driver, linear, scalar
+from tests.support.engine import Driver, linear, rows_of, scalar
 
 NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
 PAIRS: Final = [(before, after) for before, after in itertools.product(RunStatus, RunStatus) if before != after]
@@ -206,12 +206,11 @@ ENUMS: Final[dict[tuple[str, str], type[StrEnum]]] = {
 async def checks_in_the_database() -> dict[str, str]:
     """The text of every CHECK as the database knows it, by table; each constraint's name stands before it."""
     if Database.is_postgres():
-        query = """SELECT conrelid::regclass::text, string_agg(conname || ' ' || pg_get_constraintdef(oid), E'\\n')
-                     FROM pg_constraint WHERE contype = 'c' GROUP BY 1"""
+        query = """SELECT c.relname, string_agg(conname || ' ' || pg_get_constraintdef(k.oid), E'\\n')
+                     FROM pg_constraint k JOIN pg_class c ON c.oid = conrelid WHERE contype = 'c' GROUP BY 1"""
     else:
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
-    async with Database.engine().connect() as connection:
-        return {table: text for table, text in (await connection.exec_driver_sql(query)).all()}
+    return dict(await rows_of(query))
 
 
 async def test_the_database_knows_the_same_values_as_the_enums(database: type[Database]) -> None:

@@ -1,4 +1,4 @@
-"""Handlers that block, crash, hoard or cancel themselves: each costs one attempt of one step, and the worker goes on."""
+"""Handlers that block, crash, hoard or cancel themselves cost one attempt of one step, and the worker goes on."""
 
 from __future__ import annotations
 

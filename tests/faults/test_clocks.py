@@ -11,7 +11,7 @@ TEN_MINUTES = 600.0
 
 @pytest.mark.parametrize("offset", [TEN_MINUTES, -TEN_MINUTES], ids=["ahead", "behind"])
 async def test_workers_let_one_another_work_though_their_clocks_differ(fleet: Fleet, offset: float) -> None:
-    """Only the process has a pool for what takes long, only the helper for the others: neither can do without the other."""
+    """Only the process has a pool for what takes long, only the helper for the rest: neither can stand in."""
     slow = await fleet.create("slow", 2)
     line = await fleet.create("line", 4)
     timing = {"checkin_timeout": 1.2, "checkin_interval": 0.1}

@@ -38,12 +38,13 @@ async def test_steps_that_take_too_long_go_back(fleet: Fleet, workflow: str) -> 
     worker = await fleet.start("leaver", stop_timeout=0.3)
     await fleet.calls(1, "wait")
     worker.signal(signal.SIGTERM)
-    await worker.ends(0, within=15)
+    await worker.says("stopped", within=15)
 
     assert await rows_of("SELECT id FROM workercheckin") == []
     assert await rows_of("SELECT resource_key FROM resourcelock") == []
     assert {tuple(row) for row in await rows_of("SELECT status, retry FROM runstep")} == {("PENDING", 0)}
     fleet.let_go()
+    await worker.ends(0)  # a thread cannot be stopped, and keeps the process until it ends by itself
     async with fleet.helper(liveness_interval=NEVER, checkin_interval=NEVER):
         await fleet.everything_ends()
     assert fleet.journal.executions()[created.run_ids[0], "wait"] == 2

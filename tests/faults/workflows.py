@@ -71,7 +71,15 @@ WORKFLOWS: Final[tuple[dict[str, Any], ...]] = (
     {"id": "sleeper", "item_steps": {"sleeper": {"method": f"{_HERE}.sleep_in_c", **_TWO_ATTEMPTS}}},
     {
         "id": "backtracker",
-        "item_steps": {"backtracker": {"method": f"{_HERE}.backtrack_in_c", "isolation": "process", **_TWO_ATTEMPTS}},
+        "item_steps": {
+            # Time enough to start a process and import this module: the second attempt has to.
+            "backtracker": {
+                "method": f"{_HERE}.backtrack_in_c",
+                "isolation": "process",
+                **_TWO_ATTEMPTS,
+                "timeout": 5,
+            }
+        },
     },
     {
         "id": "crasher",

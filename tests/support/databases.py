@@ -15,7 +15,7 @@ from pathlib import Path
 import asyncpg
 import sqlalchemy as sa
 
-from soliplex.ingester.lib.models import connecting, schema
+from soliplex.ingester.lib.models import connecting, metadata, schema
 from soliplex.ingester.lib.models.database import engine_for
 
 
@@ -41,17 +41,17 @@ class PostgresServer:
         finally:
             await connection.close()
 
-    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+    async def _connect(self, database: str = "postgres") -> asyncpg.Connection[asyncpg.Record]:
         return await asyncpg.connect(
             user=self.url.username,
             password=self.url.password,
             host=str(self.url.query.get("host") or self.url.host),
             port=self.url.port,
-            database="postgres",
+            database=database,
         )
 
-    async def _run(self, statements: tuple[str, ...]) -> None:
-        connection = await self._connect()
+    async def _run(self, statements: tuple[str, ...], database: str = "postgres") -> None:
+        connection = await self._connect(database)
         try:
             for statement in statements:
                 await connection.execute(statement)
@@ -70,6 +70,13 @@ class PostgresServer:
         self.run(f"CREATE DATABASE {name} TEMPLATE {template} {self._strategy}")
         yield self.url_of(name)
         self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def empty(self, url: str) -> None:
+        """Remove all rows of a database, and all who still use it."""
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        tables = f"TRUNCATE {', '.join(metadata.tables)} RESTART IDENTITY CASCADE"
+        statements = (f"{others} AND pid <> pg_backend_pid()", tables)
+        asyncio.run(self._run(statements, str(sa.make_url(url).database)))
 
 
 @contextmanager

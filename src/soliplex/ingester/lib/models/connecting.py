@@ -71,7 +71,7 @@ def _check_is_database(path: Path) -> None:
     try:
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            connection.execute("PRAGMA schema_version").fetchone()
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         finally:
             connection.close()
     except sqlite3.DatabaseError as exc:

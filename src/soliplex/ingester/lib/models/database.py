@@ -190,11 +190,14 @@ async def _open(url: sa.URL, settings: Settings) -> _Open:
         temporary = Path(tempfile.mkdtemp(prefix="soliplex-memory-"))
         location = url.set(database=str(temporary / "memory.db"))
     connecting.make_room_for(location)
-    engine = _sqlite_engine(location, settings)
     busy = settings.sqlite_busy_timeout_seconds
     thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-scripts")
-    connection = await asyncio.get_running_loop().run_in_executor(thread, _script_connection, location, busy)
-    return _Open(url, engine, ThreadLink(connection, thread), temporary)
+    try:
+        connection = await asyncio.get_running_loop().run_in_executor(thread, _script_connection, location, busy)
+    except BaseException:
+        thread.shutdown(wait=False)
+        raise
+    return _Open(url, _sqlite_engine(location, settings), ThreadLink(connection, thread), temporary)
 
 
 async def _close(opened: _Open) -> None:
@@ -254,8 +257,12 @@ def _script_connection(url: sa.URL, busy_timeout: float) -> sqlite3.Connection:
     assert url.database
     connection = sqlite3.connect(url.database, isolation_level=None, cached_statements=256)
     connection.row_factory = sqlite3.Row
-    for pragma in connecting.sqlite_pragmas(busy_timeout):
-        connection.execute(pragma)
+    try:
+        for pragma in connecting.sqlite_pragmas(busy_timeout):
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -288,5 +295,5 @@ async def _postgres_link(engine: AsyncEngine, *, durable: bool) -> AsyncGenerato
         finally:
             try:
                 await driver.execute(_UNTUNING)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 await connection.invalidate()  # the connection is broken: it must not go back to the pool

@@ -6,6 +6,7 @@ through.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from soliplex.ingester.lib.wf.definitions import StepDefinition
 from soliplex.ingester.lib.wf.errors import DefinitionError, PermanentError, PoolStopped
 from soliplex.ingester.lib.wf.handlers import Handler, StepContext, arguments_for, resolve
 from soliplex.ingester.lib.wf.isolation import ProcessPool, run_inline
+from soliplex.ingester.lib.wf.links import insist
 from soliplex.ingester.lib.wf.probes import NoProbe, Probe
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Released, Result
@@ -65,12 +67,17 @@ class Executor:
             outputs = await self._call(handler, definition, steps)
         except PoolStopped:
             return [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
+        except asyncio.CancelledError as exc:
+            if is_cancelled():
+                raise
+            # A task that the handler itself cancelled, and awaited: that is its error, and not the end of the slot.
+            return [errored(step, exc, started_at) for step in steps]
         except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the step's error
             return [errored(step, exc, started_at) for step in steps]
         return [self._result(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
-        arguments = await arguments_for(handler, steps)
+        arguments = await insist(lambda: arguments_for(handler, steps))
         if self._is_probed:
             await self._probe.reach("before_handler")
         if handler.batch_limit is None:
@@ -106,8 +113,14 @@ class Executor:
         return Completed(step_id=step.id, run_id=step.run_id, lease=step.lease, output=output, started_at=started_at)
 
     async def _expand(self, step: ClaimedStep, definition: StepDefinition) -> Result:
-        items = await _items_of(step, definition)
+        items = await insist(lambda: _items_of(step, definition))
         return Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=items)
+
+
+def is_cancelled() -> bool:
+    """Whether somebody has cancelled the current task."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def definition_of(step: ClaimedStep) -> StepDefinition:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import count
 from typing import Final
 
 from soliplex.ingester.lib.wf.execution import LONGEST_MESSAGE, storable_text
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 LARGEST_BATCH: Final = 1_000
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
+ENOUGH: Final = 5
+"""After so many failures in a row that are none of the database's, the results themselves are to blame."""
+LAST_WORDS: Final = "the step failed, and its error could not be stored"
 
 
 class Finisher:
@@ -75,18 +79,19 @@ class Finisher:
 
     async def _record(self, batch: list[Result]) -> None:
         pause = FIRST_PAUSE
-        while True:
+        for number in count(1):
             try:
                 await self._reach("before_finish")
                 finished = await finish_steps(batch, link=self._link, now=self._clock())
                 await self._reach("after_finish")
-            except TROUBLES_OF_THE_DATABASE as exc:
-                if is_about_the_data(exc):
+            except Exception as exc:  # noqa: BLE001  whatever it is: a worker that records no more only seems to work
+                is_a_mistake = not isinstance(exc, TROUBLES_OF_THE_DATABASE)
+                if is_about_the_data(exc) or (is_a_mistake and number >= ENOUGH):
                     await self._record_apart(batch, exc)
                     return
                 # If the commit went through and only its answer was lost, the leases will not match: nothing is done
                 # twice.
-                _log.warning("%d results cannot be recorded yet: %s", len(batch), exc)
+                _log.warning("%d results cannot be recorded yet: %s", len(batch), exc, exc_info=is_a_mistake)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
@@ -104,11 +109,10 @@ class Finisher:
         result = batch[0]
         message = storable_text(f"the result could not be stored: {exc}")[:LONGEST_MESSAGE]
         _log.error("step %d: %s", result.step_id, message)
-        if isinstance(result, Released):
-            raise exc
+        if isinstance(result, Released) or (isinstance(result, Errored) and result.message == LAST_WORDS):
+            return  # there is no simpler result; the step stays ours until we end
         if isinstance(result, Errored):
-            # Not even the error can be stored as it is: it is told in our words.
-            message = "the step failed, and its error could not be stored"
+            message = LAST_WORDS  # not even the error can be stored as it is: it is told in our words
         replacement = Errored(
             step_id=result.step_id, run_id=result.run_id, lease=result.lease, message=message, permanent=True
         )

@@ -20,10 +20,10 @@ from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import EventHandler
 from soliplex.ingester.lib.wf.errors import PermanentError
-from soliplex.ingester.lib.wf.execution import message_of
+from soliplex.ingester.lib.wf.execution import is_cancelled, message_of
 from soliplex.ingester.lib.wf.handlers import Handler, resolve
 from soliplex.ingester.lib.wf.isolation import run_inline
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, insist
 from soliplex.ingester.lib.wf.operations import Delivery
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.retries import Backoff
@@ -54,13 +54,14 @@ class LifecycleBus:
         self._backoff = backoff or Backoff()
         self._doorbell = Doorbell()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
 
     def wake(self) -> None:
         """There may be an event to deliver."""
         self._doorbell.ring()
 
     async def run(self) -> None:
-        while True:
+        while not self._stopping:
             rings = self._doorbell.rings
             try:
                 room = AT_ONCE - len(self._tasks)
@@ -74,6 +75,11 @@ class LifecycleBus:
                 self._start(delivery)
             if not deliveries:
                 await self._doorbell.wait(rings, wait)
+
+    def stop_claiming(self) -> None:
+        """Let `run` end. It must not be cancelled in the middle of a claim: what that brings would be nobody's."""
+        self._stopping = True
+        self._doorbell.ring()
 
     async def drain(self, seconds: float) -> None:
         """Let the calls under way end; those that take longer are given back."""
@@ -102,21 +108,34 @@ class LifecycleBus:
 
     async def _deliver(self, delivery: Delivery) -> None:
         try:
-            await self._reach("before_delivery")
-            await call_event_handler(delivery, timeout=self._timeout)
-            await self._reach("after_delivery")
+            exc = await self._attempt(delivery)
+            # Nobody else will record it while this worker lives.
+            await insist(lambda: self._record(delivery, exc))
         except asyncio.CancelledError:
             with suppress(*TROUBLES_OF_THE_DATABASE):  # the reaper gives it back otherwise
                 await asyncio.shield(operations.release_event(delivery, now=self._clock()))
             raise
-        except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the event's error
-            await self._record_error(delivery, exc)
-        else:
-            await operations.complete_event(delivery, now=self._clock())
 
-    async def _record_error(self, delivery: Delivery, exc: Exception) -> None:
-        _log.warning("handler %r of %s: %s", delivery.handler_name, delivery.event, exc)
+    async def _attempt(self, delivery: Delivery) -> BaseException | None:
+        """Call the handler; gives what it raised."""
+        try:
+            await self._reach("before_delivery")
+            await call_event_handler(delivery, timeout=self._timeout)
+            await self._reach("after_delivery")
+        except asyncio.CancelledError as exc:
+            if is_cancelled():
+                raise
+            return exc
+        except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the event's error
+            return exc
+        return None
+
+    async def _record(self, delivery: Delivery, exc: BaseException | None) -> None:
         now = self._clock()
+        if exc is None:
+            await operations.complete_event(delivery, now=now)
+            return
+        _log.warning("handler %r of %s: %s", delivery.handler_name, delivery.event, exc)
         again_at = now + self._backoff.delay_after(delivery.retry + 1, random=random)
         await operations.error_event(delivery, message_of(exc), available_at=again_at, now=now)
 
@@ -127,10 +146,7 @@ class LifecycleBus:
 
 async def call_event_handler(delivery: Delivery, *, timeout: float | None) -> None:  # noqa: ASYNC109  as a step's
     """Call the handler of an event."""
-    async with Database.session(read_only=True) as session:
-        group = await session.get(RunGroup, delivery.group_id)
-        run = await session.get(WorkflowRun, delivery.run_id) if delivery.run_id else None
-        step = await session.get(RunStep, delivery.step_id) if delivery.step_id else None
+    group, run, step = await insist(lambda: _load(delivery))
     assert group is not None, "an event is deleted with its group"
     definition = _definition(group.workflow_definition_id, delivery)
     handler = resolve(definition.method)
@@ -151,6 +167,14 @@ async def call_event_handler(delivery: Delivery, *, timeout: float | None) -> No
         **definition.parameters,
     }
     await run_inline(handler.function, _chosen(handler, available), timeout=timeout)
+
+
+async def _load(delivery: Delivery) -> tuple[RunGroup | None, WorkflowRun | None, RunStep | None]:
+    async with Database.session(read_only=True) as session:
+        group = await session.get(RunGroup, delivery.group_id)
+        run = await session.get(WorkflowRun, delivery.run_id) if delivery.run_id else None
+        step = await session.get(RunStep, delivery.step_id) if delivery.step_id else None
+    return group, run, step
 
 
 def _definition(workflow_id: str, delivery: Delivery) -> EventHandler:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from itertools import count
 from typing import Final
 
 import asyncpg
@@ -13,12 +16,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Link, Script
 
+_log = logging.getLogger(__name__)
+
 TROUBLES_OF_THE_DATABASE: Final = (
     OSError,
     TimeoutError,
     SQLAlchemyError,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg may say of a connection that was cut at an awkward moment
     sqlite3.Error,
 )
 """What reaching the database may raise. A worker waits and tries again; it never ends for one of these."""
@@ -34,6 +40,36 @@ _ABOUT_THE_DATA: Final = (
 def is_about_the_data(exc: BaseException) -> bool:
     """Whether what was to be written is at fault, and trying again cannot help."""
     return isinstance(exc, _ABOUT_THE_DATA)
+
+
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 2.0
+_ENOUGH: Final = 5
+"""After so many failures in a row, the database is not to blame if it answers."""
+
+
+async def insist[R](attempt: Callable[[], Awaitable[R]]) -> R:
+    """Make the attempt, again and again while the database cannot be reached: that is no step's nor event's fault."""
+    pause = FIRST_PAUSE
+    for number in count(1):
+        try:
+            return await attempt()
+        except TROUBLES_OF_THE_DATABASE as exc:
+            if is_about_the_data(exc) or (number >= _ENOUGH and await _database_answers()):
+                raise
+            _log.warning("the database is in trouble, trying again: %s", exc)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+    raise AssertionError("unreachable")
+
+
+async def _database_answers() -> bool:
+    try:
+        async with Database.session(read_only=True) as session:
+            await session.connection()
+    except TROUBLES_OF_THE_DATABASE:
+        return False
+    return True
 
 
 class SteadyLink:

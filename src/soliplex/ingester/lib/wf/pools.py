@@ -100,9 +100,10 @@ class ConsumerPool:
             rings = self._services.doorbell.rings
             try:
                 claim = await self._claim(wanted)
-            except TROUBLES_OF_THE_DATABASE as exc:
+            except Exception as exc:  # noqa: BLE001  whatever it is: a worker that claims no more only seems to work
                 self._services.metrics.incr("claim_error", pool=self.name)
-                _log.warning("pool %r cannot claim: %s", self.name, exc)
+                is_a_mistake = not isinstance(exc, TROUBLES_OF_THE_DATABASE)
+                _log.warning("pool %r cannot claim: %s", self.name, exc, exc_info=is_a_mistake)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
@@ -237,16 +238,17 @@ class ConsumerPool:
             results = await self._services.executor.execute(steps)
         except asyncio.CancelledError:
             self._release(steps)
-            if not self._to_cancel.intersection(ids):
+            if self._stopping or not self._to_cancel.intersection(ids):
                 self._release(rest)
                 raise
-            task.uncancel()  # the step was cancelled, not this slot
             return
         finally:
             for step_id in ids:
                 del self.running[step_id]
                 self._lease_of.pop(step_id, None)
-            self._to_cancel.difference_update(ids)
+            if self._to_cancel.intersection(ids):
+                self._to_cancel.difference_update(ids)
+                _forget_cancellations(task)  # steps were cancelled, not this slot
         self._services.finisher.submit(results)
         self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
 
@@ -262,6 +264,12 @@ class ConsumerPool:
         self._services.finisher.submit(
             [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
         )
+
+
+def _forget_cancellations(task: asyncio.Task[None]) -> None:
+    """Each step of a call that is cancelled cancels the task; a handler may have caught it, too."""
+    while task.cancelling():
+        task.uncancel()
 
 
 def _assignments(claim: Claim, left_out: set[int]) -> list[list[ClaimedStep]]:

@@ -15,8 +15,9 @@ import fcntl
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -24,6 +25,7 @@ import asyncpg
 import sqlalchemy as sa
 
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
 
 _log = logging.getLogger(__name__)
@@ -89,7 +91,7 @@ class PostgresPresence:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*TROUBLES_OF_THE_DATABASE):
                 await connection.close(timeout=2)
 
     async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
@@ -108,14 +110,25 @@ class PostgresPresence:
 
     async def _connect(self) -> None:
         connection = await asyncpg.connect(**connection_arguments(self._url))
+        try:
+            await self._announce_on(connection)
+        except BaseException:
+            connection.terminate()  # or it could hold the lock against the next one
+            raise
+        self._connection = connection
+
+    async def _announce_on(self, connection: asyncpg.Connection[Any]) -> None:
         await connection.execute("SET application_name = 'soliplex-worker'")
         await connection.execute("SET statement_timeout = '10s'")
         # Alone among workers with this id: a session of ours that the server has not yet given up may still hold it.
         await connection.fetchval(f"SELECT pg_advisory_lock({_HASH.format('$1::text')})", self._worker_id)
         self._pid = connection.get_server_pid()
-        connection.add_termination_listener(lambda _: self._broken.set())
+        connection.add_termination_listener(self._lost)
         await connection.add_listener(WORK_CHANNEL, self._heard)
-        self._connection = connection
+
+    def _lost(self, connection: Any) -> None:
+        if connection is self._connection:  # and not one that never came to be used
+            self._broken.set()
 
     def _heard(self, _connection: Any, pid: int, _channel: str, _payload: object) -> None:
         if pid != self._pid:
@@ -133,7 +146,7 @@ class PostgresPresence:
         while True:
             try:
                 await self._connect()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+            except TROUBLES_OF_THE_DATABASE as exc:
                 _log.warning("worker %s cannot reach the database: %s", self._worker_id, exc)
                 await asyncio.sleep(0.5)
             else:
@@ -144,13 +157,32 @@ class PostgresPresence:
             await self._notify.wait()
             self._notify.clear()
             connection = self._connection
-            with suppress(
-                OSError, asyncpg.PostgresError, asyncpg.InterfaceError
-            ):  # the safety-net poll stands behind it
+            with suppress(*TROUBLES_OF_THE_DATABASE):  # the safety-net poll stands behind it
                 if connection is not None and not connection.is_closed():
                     async with self._using:
                         await connection.execute(f"NOTIFY {WORK_CHANNEL}")
             await asyncio.sleep(QUIET_BETWEEN_NOTIFIES)
+
+
+class Silences:
+    """How long other workers have been silent, by this process's own clock.
+
+    A check-in bears the time of the worker that made it, and clocks of two machines may differ by more than the silence
+    that is allowed. So what counts is not how old a check-in is but for how long it has not changed.
+    """
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._unchanged: dict[str, tuple[datetime, float]] = {}
+
+    def note(self, checkins: Mapping[str, datetime], now: float) -> set[str]:
+        """Take in the latest check-ins; gives the workers that have been silent for too long."""
+        before = self._unchanged
+        self._unchanged = {
+            worker_id: before[worker_id] if worker_id in before and before[worker_id][0] == checkin else (checkin, now)
+            for worker_id, checkin in checkins.items()
+        }
+        return {worker_id for worker_id, (_, since) in self._unchanged.items() if now - since > self._longest}
 
 
 def connection_arguments(url: sa.URL) -> dict[str, Any]:
@@ -200,7 +232,9 @@ class SqlitePresence:
 
     def forget(self, worker_ids: Sequence[str]) -> None:
         for worker_id in worker_ids:
-            self._path(worker_id).unlink(missing_ok=True)
+            # One that was given up for its silence may live, and come back: its lock must still tell of its end.
+            if self._is_dead(worker_id):
+                self._path(worker_id).unlink(missing_ok=True)
 
     def tell_others(self) -> None:
         """The commit has told them."""
@@ -224,7 +258,7 @@ class SqlitePresence:
             os.close(file)
 
     async def _watch_changes(self) -> None:
-        connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=0)
         loop = asyncio.get_running_loop()
         try:
             seen, changed_at = self._version(connection), loop.time()
@@ -240,4 +274,7 @@ class SqlitePresence:
     @staticmethod
     def _version(connection: sqlite3.Connection) -> int:
         # Three microseconds, and no lock that a writer could hold up: no thread is needed.
-        return connection.execute("PRAGMA data_version").fetchone()[0]
+        try:
+            return connection.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:
+            return -1  # locked, while what a dead process left is cleared up: worth a look in any case

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -35,7 +36,7 @@ from soliplex.ingester.lib.wf.operations.finish import Finished
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
 from soliplex.ingester.lib.wf.operations.workers import Reaped
 from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices
-from soliplex.ingester.lib.wf.presence import Presence, presence_for
+from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.wakeup import Doorbell
 
@@ -92,7 +93,9 @@ class Worker:
         self._presence: Presence | None = None
         self._has_peers = True
         self._suspects: set[str] = set()
+        self._silences = Silences(self.config.checkin_timeout)
         self._duties: list[asyncio.Task[None]] = []
+        self._delivering: list[asyncio.Task[None]] = []
         self._claimers: list[asyncio.Task[None]] = []
         self._slots: list[asyncio.Task[None]] = []
         self._finishing: asyncio.Task[None] | None = None
@@ -124,8 +127,8 @@ class Worker:
             for _ in range(pool.size)
         ]
         self._claimers = [asyncio.create_task(pool.claim_forever(), name=f"{self.id} claim") for pool in self._pools]
+        self._delivering = [asyncio.create_task(self._bus.run(), name=f"{self.id} lifecycle")]
         self._duties = [
-            asyncio.create_task(self._bus.run(), name=f"{self.id} lifecycle"),
             self._every(self.config.checkin_interval, self._check_in),
             self._every(self.config.lock_ttl / 2, self._refresh_locks),
             self._every(self.config.liveness_interval, self._look_around),
@@ -142,6 +145,8 @@ class Worker:
         await self._end(self._claimers, 5.0)
         await self._end(self._slots, timeout)
         await self._drain_finisher()
+        self._bus.stop_claiming()
+        await self._end(self._delivering, 5.0)
         await self._end(self._duties, 0)
         await self._bus.drain(min(timeout, 5.0))
         await self._end([self._finishing] if self._finishing else [], 0)
@@ -228,6 +233,8 @@ class Worker:
                     await duty()
                 except TROUBLES_OF_THE_DATABASE as exc:
                     _log.warning("worker %s: %s", self.id, exc)
+                except Exception:  # noqa: BLE001  no error may end a duty for good
+                    _log.exception("worker %s: an unexpected error", self.id)
 
         return asyncio.create_task(repeat(), name=f"{self.id} {getattr(duty, '__name__', duty)}")
 
@@ -252,7 +259,10 @@ class Worker:
             to_stop = await operations.steps_to_stop(self.id)
             for pool in self._pools:
                 pool.cancel_steps(to_stop)
-        others = await operations.other_workers(self.id)
+        checkins = await operations.last_checkins()
+        if self.id not in checkins:
+            await self._check_in()  # we were given up, wrongly; without a check-in, we would be so again and again
+        others = sorted(checkins.keys() - {self.id})
         self._has_peers = bool(others)
         dead = await self._presence.dead_among(others) if others and self._presence else set[str]()
         # Two looks: a worker whose session broke takes its lock again within a moment.
@@ -261,7 +271,8 @@ class Worker:
             self._count(await operations.reap_workers(self.id, confirmed, now=self._clock()))
 
     async def _reap_silent(self) -> None:
-        self._count(await operations.reap_dead_workers(self.id, self.config.checkin_timeout, now=self._clock()))
+        silent = self._silences.note(await operations.last_checkins(), time.monotonic())
+        self._count(await operations.reap_workers(self.id, silent, now=self._clock()))
 
     def _count(self, reaped: Reaped) -> None:
         if not reaped.workers:

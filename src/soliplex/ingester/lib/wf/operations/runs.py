@@ -120,7 +120,7 @@ def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[l
     if not runs:
         return []
     config_ids = yield from _step_configs(plan)
-    front = yield from _front()
+    front = yield from _front(plan.priority)
     rows = yield SQL.insert_runs(
         workflow_id=plan.workflow.id,
         group_id=group_id,
@@ -141,13 +141,13 @@ def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[l
     return run_ids
 
 
-def _front() -> Script[int]:
-    """Where a group that starts now joins the queue: beside what runs, or else at the head of what is ready."""
-    running = yield SQL.running_front()
-    if running and running[0]["queue_key"] is not None:
-        return running[0]["queue_key"]
-    heads = yield SQL.ready_types()
-    return min((head["queue_key"] for head in heads), default=0)
+def _front(priority: int) -> Script[int]:
+    """Where a group that starts now joins the queue of its priority: beside what runs, or else at the head."""
+    for statement in (SQL.running_front, SQL.ready_front):
+        front = (yield statement(priority=priority))[0]["queue_key"]
+        if front is not None:
+            return front
+    return 0
 
 
 def _templates(plan: _Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:

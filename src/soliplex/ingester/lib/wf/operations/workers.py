@@ -14,7 +14,7 @@ from typing import Any
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Call, Json
-from soliplex.ingester.lib.models.transactions import Script, single
+from soliplex.ingester.lib.models.transactions import Script, datetime_of, single
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -52,8 +52,14 @@ async def check_out(worker_id: str) -> None:
 
 
 async def other_workers(worker_id: str) -> list[str]:
-    rows = await Database.transact(single(SQL.other_workers(worker_id=worker_id)))
-    return [row["id"] for row in rows]
+    return [other for other in await last_checkins() if other != worker_id]
+
+
+async def last_checkins() -> dict[str, datetime]:
+    """When each worker last checked in, by its own clock."""
+    rows = await Database.transact(single(SQL.last_checkins()))
+    checkins = {row["id"]: datetime_of(row, "last_checkin") for row in rows}
+    return {worker_id: checkin for worker_id, checkin in checkins.items() if checkin is not None}
 
 
 async def steps_to_stop(worker_id: str) -> set[int]:

@@ -34,11 +34,11 @@ WITH RECURSIVE walk (resource_key) AS (
                AND s.available_at IS NULL AND s.resource_key IS NOT NULL
                AND s.step_type = :step_type AND s.resource_key > walk.resource_key)
       FROM walk
-     WHERE EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND l.expires_at > :now)
+     WHERE EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND {live})
 )
 SELECT resource_key FROM walk
  WHERE resource_key IS NOT NULL
-   AND NOT EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND l.expires_at > :now);
+   AND NOT EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND {live});
 
 -- SQLite has one writer, so nothing can come between the choice and the update.
 -- :name claim_ready

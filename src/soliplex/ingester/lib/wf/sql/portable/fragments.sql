@@ -12,6 +12,10 @@ status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AN
     AND resource_key IS NOT NULL
 
 -- What the claim itself sets is not read back.
+-- A lock that cannot be taken over (see acquire_lock).
+-- :fragment live
+(l.expires_at > :now OR l.holder_kind = 'worker')
+
 -- :fragment claimed_columns
 id, workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step, created_date,
     priority, queue_key, retry, retries, status_meta, resource_key, parent_step_id, item_index, timeout_seconds, isolation,

@@ -1,10 +1,11 @@
--- Map steps become tasks: rows of their own kind, one for each item, in order.
+-- Map steps become tasks: rows of their own kind, one for each item, in order. They queue like the runs of a group, so
+-- that a large map does not hold up others.
 -- :name expand_maps
 INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
                      created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
                      item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
 SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_config_id, p.step_type, 0,
-       :now, p.priority, p.queue_key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
+       :now, p.priority, p.queue_key + item.key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
        item.key, 0, 0, p.timeout_seconds, p.isolation, p.optional,
        CASE WHEN item.type IN ('array', 'object') THEN item.value
             WHEN item.type IN ('true', 'false') THEN item.type

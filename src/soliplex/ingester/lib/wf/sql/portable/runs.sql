@@ -17,8 +17,24 @@ UPDATE rungroup
  WHERE id = :group_id;
 
 -- The queue key of the work that is under way: a group that starts now takes its place beside it, not behind all that waits.
+-- A quick stage runs far ahead of a slow one, whose queue is the one that must not be joined at its end.
 -- :name running_front
-SELECT max(queue_key) AS queue_key FROM runstep WHERE status = 'RUNNING';
+SELECT min(stage.queue_key) AS queue_key
+  FROM (SELECT max(queue_key) AS queue_key FROM runstep
+         WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND priority = :priority GROUP BY step_type) stage;
+
+-- The same where nothing of this priority is under way: the head of what is ready.
+-- :name ready_front
+WITH RECURSIVE kind (step_type) AS (
+    SELECT min(step_type) FROM runstep WHERE {ready}
+    UNION ALL
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > kind.step_type)
+      FROM kind WHERE kind.step_type IS NOT NULL
+)
+SELECT min(head.queue_key) AS queue_key
+  FROM (SELECT (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type AND priority = :priority
+                 ORDER BY queue_key, id LIMIT 1) AS queue_key
+          FROM kind WHERE kind.step_type IS NOT NULL) head;
 
 -- :name insert_runs
 INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,

@@ -7,8 +7,8 @@ RETURNING first_checkin;
 -- :name check_out
 DELETE FROM workercheckin WHERE id = :worker_id RETURNING id;
 
--- :name other_workers
-SELECT id, last_checkin FROM workercheckin WHERE id <> :worker_id;
+-- :name last_checkins
+SELECT id, last_checkin FROM workercheckin;
 
 -- Whoever deletes the row reaps the worker; a second reaper gets no row back.
 -- :name remove_silent_workers
@@ -17,11 +17,16 @@ DELETE FROM workercheckin WHERE id <> :worker_id AND last_checkin < :silent_sinc
 -- :name remove_workers
 DELETE FROM workercheckin WHERE id <> :worker_id AND id IN (SELECT value FROM json_each(:ids)) RETURNING id;
 
--- Others that hold steps without a check-in: such a worker was reaped, came back, and died before it could check in.
+-- Others that hold steps or events without a check-in: such a worker was reaped, came back, and died before it could check
+-- in; or it left, and could not give back everything.
 -- :name workers_without_checkin
-SELECT DISTINCT s.worker_id AS id FROM runstep s
+SELECT s.worker_id AS id FROM runstep s
  WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL AND s.worker_id <> :worker_id
    AND NOT EXISTS (SELECT 1 FROM workercheckin w WHERE w.id = s.worker_id)
+UNION
+SELECT e.worker_id FROM lifecyclehistory e
+ WHERE e.status = 'RUNNING' AND e.worker_id <> :worker_id
+   AND NOT EXISTS (SELECT 1 FROM workercheckin w WHERE w.id = e.worker_id)
  LIMIT 100;
 
 -- :name running_steps_of_workers

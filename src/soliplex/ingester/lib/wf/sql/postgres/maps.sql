@@ -3,7 +3,7 @@ INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, 
                      created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
                      item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
 SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_config_id, p.step_type, false,
-       :now, p.priority, p.queue_key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
+       :now, p.priority, p.queue_key + item.position - 1, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
        item.position - 1, 0, 0, p.timeout_seconds, p.isolation, p.optional, item.value
   FROM jsonb_to_recordset(CAST(:maps AS jsonb)) AS m (id bigint, items jsonb)
        JOIN runstep p ON p.id = m.id

@@ -1,0 +1,64 @@
+"""Run every benchmark on every database it knows, and write benchmarks/RESULTS.md.
+
+python -m benchmarks [--quick] [--peers] [--postgres-url URL] [--output FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.report import DATABASES, Line, Result, add_shared_arguments, as_markdown, heading
+
+ROOT: Final = Path(__file__).parent.parent
+
+# One line each: the module measures on both databases, prints one JSON object with --json, and shows its LINES.
+BENCHMARKS: Final = (
+    "engine",
+)  # fmt: skip
+
+
+def run(name: str, database: str, arguments: Sequence[str]) -> Result | None:
+    """Run one benchmark in a process of its own. None: it ended without a result."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--database", database, "--json", *arguments]
+    print(" ".join(command[1:]), file=sys.stderr)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        return None
+
+
+def section(name: str, database: str, result: Result | None) -> str:
+    if result is None:
+        return f"## {name} on {database}\n\nIt ended without a result."
+    lines: Sequence[Line] = importlib.import_module(f"benchmarks.{name}").LINES
+    return f"## {heading(result)}\n\n{as_markdown(result, lines)}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
+    add_shared_arguments(parser)
+    asked = parser.parse_args()
+    results = {(name, database): run(name, database, passed_on(asked)) for name in BENCHMARKS for database in DATABASES}
+    sections = [section(name, database, result) for (name, database), result in results.items()]
+    command = " ".join(["python -m benchmarks", *(name for name in ("--quick", "--peers") if name in passed_on(asked))])
+    asked.output.write_text("\n\n".join([f"# Results\n\nWritten by `{command}`.", *sections]) + "\n")
+    return 0 if all(result is not None and not result["failed"] for result in results.values()) else 1
+
+
+def passed_on(asked: Any) -> list[str]:
+    """The arguments each benchmark gets."""
+    flags = [f"--{name}" for name in ("quick", "peers") if getattr(asked, name)]
+    return flags + (["--postgres-url", asked.postgres_url] if asked.postgres_url else [])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

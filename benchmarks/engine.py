@@ -1,0 +1,375 @@
+"""The workflow engine: how much it does in a second, how soon it begins, and what slows it down.
+
+    python -m benchmarks.engine --database sqlite|postgres [--json] [--quick] [--peers] [--only MEASURE ...]
+
+Handlers do nothing, so the engine alone is measured. Each measure has a database to itself; a rate is the median of
+its samples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from statistics import median, quantiles
+from typing import Final
+from uuid import uuid4
+
+import asyncpg
+
+from benchmarks import peers, workflows
+from benchmarks.databases import Server, bring_up, open_fresh
+from benchmarks.driving import (
+    Progress,
+    expect_completed,
+    fill_backlog,
+    start_group,
+    status_of,
+    work_off,
+)
+from benchmarks.report import Line, Options, Result, Target, machine, parse_options, show
+from benchmarks.worker_process import PATIENCE, WorkerProcess
+from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.claim import claim_script
+from soliplex.ingester.lib.wf.operations.finish import finish_script
+from soliplex.ingester.lib.wf.presence import connection_arguments
+from soliplex.ingester.lib.wf.work import ClaimedStep, Completed
+
+LONGEST: Final = 600.0
+"""Seconds after which a measure is given up."""
+CLAIM: Final = 200
+"""Steps in a claim where the benchmark itself claims: as many as a worker takes by default."""
+RAW_CLAIM: Final = 100
+
+LINES: Final = (
+    Line("steps/s, {runs:,} five-step workflows", "steps_per_second", Target(10_000)),
+    Line("tasks/s, {tasks:,} one-step workflows", "tasks_per_second", Target(15_000, databases=("postgres",))),
+    Line("tasks/s of one map of {items:,}", "map_tasks_per_second", Target(10_000)),
+    Line("rate with {backlog:,} ready / with {small_backlog:,}", "backlog_ratio", Target(0.9)),
+    Line("rate with an old snapshot open / without", "held_snapshot_ratio", Target(0.4, databases=("postgres",))),
+    Line("… of the last third of {held_steps:,} claims", "held_snapshot_ratio_at_end"),
+    Line("enqueue → start in another process, p50, ms", "start_latency_ms.p50", Target(3, at_most=True)),
+    Line("… p95, ms", "start_latency_ms.p95", Target(6, at_most=True)),
+    Line("runs/s started, {documents:,} of five steps in a call", "create_runs_per_second", Target(5_000)),
+    Line("SIGKILL → all finished elsewhere, p50, s", "recovery_seconds.p50", Target(3, at_most=True)),
+    Line("… p95, s", "recovery_seconds.p95", Target(3, at_most=True)),
+    Line("steps of a group of {big_group:,} before a later group of {small_group}", "fairness"),
+    Line("steps/s of the statements alone, in batches of 100", "raw_limit"),
+    Line("processor time of the worker's process, µs a step", "python_us_per_step"),
+    Line("… µs a one-step task", "python_us_per_task"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much of everything."""
+
+    samples: int = 5
+    """How often a rate is measured."""
+    runs: int = 1_000
+    tasks: int = 20_000
+    backlog: int = 1_000_000
+    small_backlog: int = 5_000
+    backlog_steps: int = 10_000
+    """Steps done in front of the backlog, in each sample."""
+    starts: int = 100
+    documents: int = 5_000
+    recoveries: int = 5
+    in_flight: int = 10
+    items: int = 5_000
+    big_group: int = 100_000
+    small_group: int = 10
+    held_steps: int = 60_000
+
+
+FULL: Final = Sizes()
+QUICK: Final = Sizes(
+    samples=3,
+    tasks=4_000,
+    backlog=100_000,
+    backlog_steps=4_000,
+    starts=40,
+    documents=2_000,
+    recoveries=2,
+    items=2_000,
+    big_group=20_000,
+    held_steps=15_000,
+)
+
+
+async def steps_per_second(server: Server, sizes: Sizes) -> Result:
+    """Five-step workflows, by one worker from its start to the end of the group."""
+    async with _warm(server):
+        samples = [await _work_off_group(workflows.FIVE_STEPS, sizes.runs) for _ in range(sizes.samples)]
+    used = median(sample.python_us_per_step for sample in samples)
+    return _rates("steps_per_second", samples) | {"python_us_per_step": used}
+
+
+async def tasks_per_second(server: Server, sizes: Sizes) -> Result:
+    """One-step workflows, from a backlog."""
+    async with _warm(server):
+        samples = [await _work_off_group(workflows.ONE_STEP, sizes.tasks) for _ in range(sizes.samples)]
+    used = median(sample.python_us_per_step for sample in samples)
+    return _rates("tasks_per_second", samples) | {"python_us_per_task": used}
+
+
+async def map_tasks_per_second(server: Server, sizes: Sizes) -> Result:
+    """The tasks of one map step: expanding it, executing them, gathering their results."""
+    samples: list[Progress] = []
+    async with _warm(server):
+        for _ in range(sizes.samples):
+            run = operations.NewRun(input=list(range(sizes.items)))
+            created = await operations.create_run_group(workflows.MAP, None, [run])
+            samples.append(await work_off(sizes.items + 1))
+            await expect_completed(created.group_id)
+    return _rates("map_tasks_per_second", samples)
+
+
+@asynccontextmanager
+async def _warm(server: Server) -> AsyncGenerator[None]:
+    """A fresh database, with everything used once: what is loaded or prepared at first use is no part of a rate."""
+    async with open_fresh(server):
+        await _work_off_group(workflows.FIVE_STEPS, 20)
+        yield
+
+
+async def _work_off_group(workflow: WorkflowDefinition, runs: int) -> Progress:
+    group_id = await start_group(workflow, runs)
+    progress = await work_off(runs * len(workflow.steps))
+    await expect_completed(group_id)
+    return progress
+
+
+def _rates(name: str, samples: Sequence[Progress]) -> Result:
+    rates = [sample.rate for sample in samples]
+    return {name: median(rates), f"{name}_samples": rates}
+
+
+async def backlog_ratio(server: Server, sizes: Sizes) -> Result:
+    """What a large backlog behind the steps that are done costs."""
+    small = await _rates_before_backlog(server, sizes.small_backlog, sizes)
+    large = await _rates_before_backlog(server, sizes.backlog, sizes)
+    samples = {"small": small, "large": large}
+    return {"backlog_ratio": median(large) / median(small), "backlog_ratio_samples": samples}
+
+
+async def _rates_before_backlog(server: Server, backlog: int, sizes: Sizes) -> list[float]:
+    async with _warm(server):
+        await fill_backlog(backlog + sizes.samples * sizes.backlog_steps)
+        return [(await work_off(sizes.backlog_steps)).rate for _ in range(sizes.samples)]
+
+
+async def held_snapshot_ratio(server: Server, sizes: Sizes) -> Result:
+    """What it costs that a transaction stays open which may still look at everything that was: a long report."""
+    if not server.version.startswith("PostgreSQL"):
+        return {"held_snapshot_ratio": None, "held_snapshot_ratio_at_end": None}
+    without = await _work_off_fresh(server, sizes.held_steps, hold=False)
+    held = await _work_off_fresh(server, sizes.held_steps, hold=True)
+    late = sizes.held_steps * 2 // 3
+    return {
+        "held_snapshot_ratio": held.rate / without.rate,
+        "held_snapshot_ratio_at_end": held.rate_after(late) / without.rate_after(late),
+    }
+
+
+async def _work_off_fresh(server: Server, steps: int, *, hold: bool) -> Progress:
+    async with _warm(server):
+        await fill_backlog(steps + CLAIM)
+        if not hold:
+            return await work_off(steps)
+        reader = await asyncpg.connect(**connection_arguments(Database.url()))
+        try:
+            async with reader.transaction(isolation="repeatable_read", readonly=True):
+                await reader.fetchval("SELECT count(*) FROM runstep")
+                return await work_off(steps)
+        finally:
+            await reader.close()
+
+
+async def start_latency_ms(server: Server, sizes: Sizes) -> Result:
+    """From the call that starts a run to the call of its handler by an idle worker in another process."""
+    delays: list[float] = []
+    async with open_fresh(server) as url, WorkerProcess.load(url) as worker:
+        await worker.start()
+        for _ in range(sizes.starts):
+            await asyncio.sleep(random.uniform(0.02, 0.06))
+            asked = time.monotonic_ns()
+            await operations.create_run_group(workflows.REPORTING, None, [operations.NewRun()])
+            delays.append((await worker.next_start() - asked) / 1e6)
+    return {"start_latency_ms": percentiles(delays)}
+
+
+async def create_runs_per_second(server: Server, sizes: Sizes) -> Result:
+    """Documents for which a five-step workflow is started, in one call."""
+    rates: list[float] = []
+    async with _warm(server):
+        for _ in range(sizes.samples):
+            began = time.perf_counter()
+            await start_group(workflows.FIVE_STEPS, sizes.documents)
+            rates.append(sizes.documents / (time.perf_counter() - began))
+    return {"create_runs_per_second": median(rates), "create_runs_per_second_samples": rates}
+
+
+async def recovery_seconds(server: Server, sizes: Sizes) -> Result:
+    """From the SIGKILL of a worker to the end of what it was executing, by a worker that had nothing to do."""
+    seconds = [await _recover(server, sizes.in_flight) for _ in range(sizes.recoveries)]
+    return {"recovery_seconds": percentiles(seconds), "recovery_seconds_samples": seconds}
+
+
+async def _recover(server: Server, in_flight: int) -> float:
+    async with (
+        open_fresh(server) as url,
+        WorkerProcess.load(url, slots=in_flight, block=True) as victim,
+        WorkerProcess.load(url, slots=in_flight) as heir,
+    ):
+        await victim.start()
+        group_id = await start_group(workflows.REPORTING, in_flight)
+        for _ in range(in_flight):
+            await victim.next_start()
+        await heir.start()
+        await asyncio.sleep(random.uniform(0.5, 1.0))  # at no particular moment of the heir's rounds
+        victim.kill()
+        return await _seconds_until_completed(group_id)
+
+
+async def _seconds_until_completed(group_id: int) -> float:
+    began = time.perf_counter()
+    async with asyncio.timeout(PATIENCE):
+        while await status_of(group_id) is not RunStatus.COMPLETED:  # noqa: ASYNC110  it happens in another process
+            await asyncio.sleep(0.01)
+    return time.perf_counter() - began
+
+
+async def fairness(server: Server, sizes: Sizes) -> Result:
+    """How many steps of a large group are claimed before all of a small one that starts later."""
+    async with open_fresh(server):
+        await fill_backlog(sizes.big_group)
+        pool = operations.Pool()
+        for _ in range(10):
+            await _finish(await _claim(pool))
+        under_way = await _claim(pool)
+        small = await start_group(workflows.ONE_STEP, sizes.small_group)
+        await _finish(under_way)
+        claimed: list[int] = []
+        while claimed.count(small) < sizes.small_group:
+            steps = await _claim(pool)
+            claimed += [step.group_id for step in steps]
+            await _finish(steps)
+    last = len(claimed) - claimed[::-1].index(small)
+    return {"fairness": last - sizes.small_group}
+
+
+async def _claim(pool: operations.Pool) -> list[ClaimedStep]:
+    steps = (await operations.claim_steps("benchmark", pool, CLAIM)).steps
+    if not steps:
+        raise RuntimeError("nothing is left to be claimed")
+    return steps
+
+
+async def _finish(steps: Sequence[ClaimedStep]) -> None:
+    await operations.finish_steps(_completed(steps))
+
+
+def _completed(steps: Sequence[ClaimedStep]) -> list[Completed]:
+    return [Completed(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
+
+
+async def raw_limit(server: Server, sizes: Sizes) -> Result:
+    """The claiming and finishing statements on one connection, with no worker and no handlers around them."""
+    rates: list[float] = []
+    async with _warm(server):
+        for _ in range(sizes.samples):
+            group_id = await start_group(workflows.FIVE_STEPS, sizes.runs)
+            rates.append(await _drive_scripts(sizes.runs * len(workflows.FIVE_STEPS.steps)))
+            await expect_completed(group_id)
+    return {"raw_limit": median(rates), "raw_limit_samples": rates}
+
+
+async def _drive_scripts(steps: int) -> float:
+    pool, done = operations.Pool(), 0
+    lock_ttl = timedelta(minutes=5)
+    async with Database.link() as link:
+        began = time.perf_counter()
+        while done < steps:
+            script = claim_script("benchmark", str(uuid4()), pool, RAW_CLAIM, now=utcnow(), lock_ttl=lock_ttl)
+            claim = await link.transact(script)
+            finished = await link.transact(finish_script(_completed(claim.steps), now=utcnow()))
+            done += len(finished.completed)
+        return done / (time.perf_counter() - began)
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    cuts = quantiles(values, n=20, method="inclusive")
+    return {"p50": median(values), "p95": cuts[-1]}
+
+
+type Measure = Callable[[Server, Sizes], Awaitable[Result]]
+
+MEASURES: Final[dict[str, Measure]] = {
+    "steps_per_second": steps_per_second,
+    "tasks_per_second": tasks_per_second,
+    "map_tasks_per_second": map_tasks_per_second,
+    "backlog_ratio": backlog_ratio,
+    "held_snapshot_ratio": held_snapshot_ratio,
+    "start_latency_ms": start_latency_ms,
+    "create_runs_per_second": create_runs_per_second,
+    "recovery_seconds": recovery_seconds,
+    "fairness": fairness,
+    "raw_limit": raw_limit,
+}
+
+
+async def measure_all(server: Server, sizes: Sizes, *, only: Sequence[str] = ()) -> Result:
+    """Every measure in turn. One that fails gives null, and its reason."""
+    result: Result = {"failed": {}, "seconds": {}}
+    for name in only or MEASURES:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(LONGEST):
+                result |= await MEASURES[name](server, sizes)
+        except Exception as exc:  # noqa: BLE001  whatever went wrong, the other figures are still worth having
+            result |= {name: None, "failed": {**result["failed"], name: f"{type(exc).__name__}: {exc}"}}
+        result["seconds"][name] = round(time.perf_counter() - began, 1)
+        print(f"{name}: {result['seconds'][name]} s", file=sys.stderr)
+    return result
+
+
+def measure(options: Options) -> Result:
+    """All that is asked for, as one JSON object."""
+    sizes = QUICK if options.quick else FULL
+    facts = machine()
+    workflows.register()
+    with bring_up(options.database, options.postgres_url) as server:
+        head: Result = {
+            "benchmark": "engine",
+            "database": options.database,
+            "database_version": server.version,
+            "quick": options.quick,
+            "machine": facts,
+            "sizes": asdict(sizes),
+        }
+        result = head | asyncio.run(measure_all(server, sizes, only=options.only))
+        result["machine"] |= {"load_after": round(os.getloadavg()[0], 2)}
+        if options.peers:
+            result["peers"] = asyncio.run(peers.measure_all(options.database, server.database, quick=options.quick))
+    return result
+
+
+def main() -> int:
+    options = parse_options(__doc__ or "", MEASURES)
+    result = measure(options)
+    show(result, LINES, as_json=options.as_json)
+    return 1 if result["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The database goes away under the workers: restarted, connections cut, locked by somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.databases import make_postgres_template
+from tests.support.engine import rows_of, scalar
+from tests.support.faults import Fleet, OwnServer, own_server
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf import operations as ops
+
+RUNS = 60
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+    with own_server(tmp_path_factory.mktemp("own") / "pg") as server:
+        yield server
+
+
+@pytest.fixture
+async def restartable(server: OwnServer, folder: Path) -> AsyncIterator[Fleet]:
+    """A fleet on a database of a server that nobody else uses."""
+    template = await asyncio.to_thread(make_postgres_template, server)
+    url = server.url_of(template)
+    await Database.initialize(url)
+    fleet = Fleet(url, folder)
+    try:
+        yield fleet
+    finally:
+        await fleet.close()
+        await Database.close()
+
+
+@pytest.mark.postgres
+async def test_workers_outlive_restarts_of_the_server(restartable: Fleet, server: OwnServer) -> None:
+    fleet = restartable
+    await fleet.create("load", RUNS)
+    await fleet.create("line", 10, resource_keys={"first": "shelf"})
+    for name in ("one", "two"):
+        await fleet.start(name)
+    for done in (RUNS // 2, RUNS * 2):
+        await fleet.calls(done)
+        await asyncio.to_thread(server.crash)
+        await asyncio.to_thread(server.start)
+    await fleet.everything_ends()
+    await _assert_all_completed()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_workers_outlive_cut_connections(fleet: Fleet) -> None:
+    await fleet.create("load", RUNS)
+    await fleet.create("line", 10, resource_keys={"first": "shelf"})
+    await fleet.start("one")
+    for done in range(10, RUNS * 3, 17):
+        await fleet.calls(done)
+        await _cut_all_other_connections()
+    await fleet.everything_ends()
+    await _assert_all_completed()
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_workers_outlive_a_lock_that_somebody_holds_too_long(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SQLITE_BUSY_TIMEOUT_SECONDS", "0.1")
+    await fleet.create("load", RUNS)
+    worker = await fleet.start("one")
+    path = Database.path()
+    assert path is not None
+    for done in (RUNS // 2, RUNS):
+        await fleet.calls(done)
+        other = sqlite3.connect(path, isolation_level=None, timeout=30)
+        other.execute("BEGIN IMMEDIATE")
+        await asyncio.sleep(1)
+        other.close()
+    await fleet.everything_ends()
+    assert worker.has_said("claim_error")
+    await _assert_all_completed()
+
+
+@pytest.mark.parametrize("point", ["before_handler", "before_delivery"])
+async def test_what_a_worker_holds_that_is_not_checked_in_is_done_by_another(fleet: Fleet, point: str) -> None:
+    """As one that left while it could not reach the database, but for its last word."""
+    await fleet.create("line")
+    victim = await fleet.launch("victim", fault_at=point)
+    await victim.ends(-signal.SIGKILL)
+    await ops.check_out("victim")
+    async with fleet.helper(checkin_timeout=1):
+        await fleet.everything_ends()
+
+
+async def _cut_all_other_connections() -> None:
+    query = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+    assert await scalar(query) > 0
+
+
+async def _assert_all_completed() -> None:
+    for table in ("runstep", "lifecyclehistory"):
+        assert await rows_of(f"SELECT * FROM {table} WHERE status <> 'COMPLETED' OR retry > 0") == []
