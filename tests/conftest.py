@@ -54,7 +54,7 @@ _shared = ExitStack()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before several test processes start, bring up the one server they share: they learn of it by TEST_POSTGRES_URL."""
+    """Before several test processes start, bring up the server they share; TEST_POSTGRES_URL tells them of it."""
     is_controller = getattr(config.option, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if is_controller and "TEST_POSTGRES_URL" not in os.environ:
         folder = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="soliplex-tests-")))

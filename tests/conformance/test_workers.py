@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from sqlmodel import select
+
 from soliplex.ingester.lib.models import Database, WorkerCheckin
 from soliplex.ingester.lib.wf import operations as ops
 from tests.support.engine import (
@@ -24,8 +26,6 @@ TIMEOUT = timedelta(minutes=10)
 
 
 async def checkins() -> dict[str, WorkerCheckin]:
-    from sqlmodel import select
-
     async with Database.session(read_only=True) as session:
         return {row.id: row for row in (await session.exec(select(WorkerCheckin))).all()}
 
@@ -95,6 +95,15 @@ async def test_what_a_worker_claimed_that_was_reaped_and_never_checked_in_again_
     reaped = await ops.reap_dead_workers("me", TIMEOUT, now=driver.now())
     assert (reaped.workers, reaped.steps) == (("ghost",), 1)
     assert (await driver.complete(step)).lost == {step.id}
+
+
+async def test_events_held_by_a_worker_that_has_left_are_given_back(driver: Driver) -> None:
+    await driver.start(workflow({"a": {}}, events={"item_end": ["tell"]}), 1)
+    await driver.drain()
+    assert len(await ops.claim_events("ghost", 10, now=driver.now())) == 1
+    reaped = await ops.reap_dead_workers("me", TIMEOUT, now=driver.now())
+    assert (reaped.workers, reaped.events) == (("ghost",), 1)
+    assert len(await ops.claim_events("me", 10, now=driver.now())) == 1
 
 
 async def test_named_workers_are_reaped_whenever_they_checked_in(driver: Driver) -> None:

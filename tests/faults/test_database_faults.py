@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.databases import make_postgres_template
-from tests.support.engine import rows_of, scalar
-from tests.support.faults import Fleet, OwnServer, own_server
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
+from tests.support.databases import make_postgres_template
+from tests.support.engine import rows_of, scalar
+from tests.support.faults import Fleet, OwnServer, own_server
 
 RUNS = 60
 

@@ -118,7 +118,7 @@ async def test_a_private_database_is_seen_by_sessions_and_scripts_alike_and_leav
     async with get_session() as session:
         session.add(WorkerCheckin(id="by session"))
     async with Database.link() as link:
-        rows = await link.transact(single(SQL.other_workers(worker_id="none")))
+        rows = await link.transact(single(SQL.last_checkins()))
     assert sorted(row["id"] for row in rows) == ["by script", "by session"]
     assert await workers() == ["by script", "by session"]
     await Database.close()

@@ -82,7 +82,7 @@ async def working(metrics: MemoryMetrics | None = None, **config: Any) -> AsyncG
 async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 30) -> Any:
     """Look until the condition holds; what it gives."""
     async with asyncio.timeout(seconds):
-        while not (found := await condition()):
+        while not (found := await condition()):  # noqa: ASYNC110  what is waited for happens in the database
             await asyncio.sleep(0.01)
     return found
 
