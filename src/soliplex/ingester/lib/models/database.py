@@ -279,9 +279,11 @@ async def _loop_link(url: sa.URL, *, durable: bool) -> AsyncGenerator[Link]:
         connection.close()
 
 
-# The engine's statements are written for their indexes, and the tables change too fast for the planner's statistics.
-_TUNING = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET synchronous_commit = {}"
-_UNTUNING = "RESET enable_seqscan; RESET plan_cache_mode; RESET synchronous_commit"
+# The engine's statements find a few rows by their indexes, one after the other. The planner, whose statistics lag
+# behind tables that change so fast, would rather read a whole table or index, and hash or merge it.
+_OFF = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
+_TUNING = "; ".join([*(f"SET {name} = off" for name in _OFF), "SET plan_cache_mode = force_generic_plan"])
+_UNTUNING = "; ".join(f"RESET {name}" for name in (*_OFF, "plan_cache_mode", "synchronous_commit"))
 
 
 @asynccontextmanager
@@ -289,7 +291,7 @@ async def _postgres_link(engine: AsyncEngine, *, durable: bool) -> AsyncGenerato
     async with engine.connect() as connection:
         raw: Any = await connection.get_raw_connection()
         driver = raw.driver_connection
-        await driver.execute(_TUNING.format("on" if durable else "off"))
+        await driver.execute(f"{_TUNING}; SET synchronous_commit = {'on' if durable else 'off'}")
         try:
             yield PostgresLink(driver)
         finally:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from random import random
 from typing import Any, Final
+from uuid import uuid4
 
 from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun
 from soliplex.ingester.lib.wf import operations
@@ -23,7 +24,7 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.execution import is_cancelled, message_of
 from soliplex.ingester.lib.wf.handlers import Handler, resolve
 from soliplex.ingester.lib.wf.isolation import run_inline
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, insist
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, insist
 from soliplex.ingester.lib.wf.operations import Delivery
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.retries import Backoff
@@ -43,12 +44,14 @@ class LifecycleBus:
         worker_id: str,
         *,
         clock: Callable[[], datetime],
+        doubts: Doubts | None = None,
         probe: Probe | None = None,
         backoff: Backoff | None = None,
         timeout: float | None = None,
     ) -> None:
         self._worker_id = worker_id
         self._clock = clock
+        self._doubts = doubts or Doubts()
         self._probe = probe
         self._timeout = timeout
         self._backoff = backoff or Backoff()
@@ -65,7 +68,7 @@ class LifecycleBus:
             rings = self._doorbell.rings
             try:
                 room = AT_ONCE - len(self._tasks)
-                deliveries = await operations.claim_events(self._worker_id, room, now=self._clock()) if room else []
+                deliveries = await self._claim(room) if room else []
                 wait = 0.0 if deliveries else await self._time_to_next()
             except TROUBLES_OF_THE_DATABASE as exc:
                 _log.warning("events cannot be claimed: %s", exc)
@@ -75,6 +78,14 @@ class LifecycleBus:
                 self._start(delivery)
             if not deliveries:
                 await self._doorbell.wait(rings, wait)
+
+    async def _claim(self, room: int) -> list[Delivery]:
+        lease = str(uuid4())
+        try:
+            return await operations.claim_events(self._worker_id, room, lease=lease, now=self._clock())
+        except BaseException:
+            self._doubts.add(lease)
+            raise
 
     def stop_claiming(self) -> None:
         """Let `run` end. It must not be cancelled in the middle of a claim: what that brings would be nobody's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from itertools import count
@@ -46,6 +47,7 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 _ENOUGH: Final = 5
 """After so many failures in a row, the database is not to blame if it answers."""
+_LONGEST_DOUBT: Final = 10.0
 
 
 async def insist[R](attempt: Callable[[], Awaitable[R]]) -> R:
@@ -70,6 +72,21 @@ async def _database_answers() -> bool:
     except TROUBLES_OF_THE_DATABASE:
         return False
     return True
+
+
+class Doubts:
+    """Leases of claims that failed: one that was made, and of which only the answer was lost, took what nobody uses."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def add(self, lease: str) -> None:
+        self._until[lease] = time.monotonic() + _LONGEST_DOUBT
+
+    def leases(self) -> list[str]:
+        """Those that are still in doubt: a server that is slow may commit after the connection has broken."""
+        self._until = {lease: until for lease, until in self._until.items() if until > time.monotonic()}
+        return list(self._until)
 
 
 class SteadyLink:

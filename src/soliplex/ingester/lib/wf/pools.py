@@ -16,12 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import uuid4
 
 from soliplex.ingester.lib.wf.errors import EngineError
 from soliplex.ingester.lib.wf.execution import Executor, definition_of
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.handlers import resolve
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, SteadyLink
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, SteadyLink
 from soliplex.ingester.lib.wf.metrics import Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
 from soliplex.ingester.lib.wf.probes import Probe
@@ -49,7 +50,7 @@ class PoolServices:
     worker_id: str
     executor: Executor
     finisher: Finisher
-    link: SteadyLink
+    doubts: Doubts
     metrics: Metrics
     probe: Probe | None
     doorbell: Doorbell
@@ -70,6 +71,8 @@ class ConsumerPool:
         """The task that executes each step under way."""
         self.leases_with_lock: set[str] = set()
         self._accepted = accepted
+        # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost.
+        self._link = SteadyLink(durable=False)
         self._services = services
         self._queue: deque[list[ClaimedStep]] = deque()
         self._queued = 0
@@ -90,6 +93,12 @@ class ConsumerPool:
 
     async def claim_forever(self) -> None:
         """Keep the slots supplied until told to stop."""
+        try:
+            await self._claim_until_stopped()
+        finally:
+            await self._link.close()
+
+    async def _claim_until_stopped(self) -> None:
         pause = FIRST_PAUSE
         while not self._stopping:
             wanted = self._wanted()
@@ -181,14 +190,20 @@ class ConsumerPool:
         services = self._services
         started = time.perf_counter()
         services.metrics.incr("claim_attempts", pool=self.name)
-        claim = await claim_steps(
-            services.worker_id,
-            self._accepted,
-            wanted,
-            link=services.link,
-            now=services.clock(),
-            lock_ttl=services.lock_ttl,
-        )
+        lease = str(uuid4())
+        try:
+            claim = await claim_steps(
+                services.worker_id,
+                self._accepted,
+                wanted,
+                lease=lease,
+                link=self._link,
+                now=services.clock(),
+                lock_ttl=services.lock_ttl,
+            )
+        except BaseException:
+            services.doubts.add(lease)
+            raise
         services.metrics.observe("claim_duration", time.perf_counter() - started, pool=self.name)
         if claim.steps:
             services.metrics.incr("claim_success", len(claim.steps), pool=self.name)

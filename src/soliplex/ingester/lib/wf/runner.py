@@ -29,7 +29,7 @@ from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, SteadyLink
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool
 from soliplex.ingester.lib.wf.operations.finish import Finished
@@ -100,10 +100,11 @@ class Worker:
         self._slots: list[asyncio.Task[None]] = []
         self._finishing: asyncio.Task[None] | None = None
         self._processes = ProcessPool(processes=self.config.processes, memory_limit_mib=self.config.memory_limit_mib)
-        self._bus = LifecycleBus(self.id, clock=clock, probe=probe, timeout=self.config.step_timeout)
+        self._doubts = Doubts()
+        self._bus = LifecycleBus(
+            self.id, clock=clock, doubts=self._doubts, probe=probe, timeout=self.config.step_timeout
+        )
         self._finisher = Finisher(metrics=self._metrics, probe=probe, clock=clock, on_finished=self._on_finished)
-        # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost.
-        self._link = SteadyLink(durable=False)
         self._pools = self._make_pools()
 
     @property
@@ -150,7 +151,6 @@ class Worker:
         await self._end(self._duties, 0)
         await self._bus.drain(min(timeout, 5.0))
         await self._end([self._finishing] if self._finishing else [], 0)
-        await self._link.close()
         await self._processes.stop()
         await self._leave()
         _log.info("worker %s stopped", self.id)
@@ -194,7 +194,7 @@ class Worker:
             worker_id=self.id,
             executor=executor,
             finisher=self._finisher,
-            link=self._link,
+            doubts=self._doubts,
             metrics=self._metrics,
             probe=self._probe,
             doorbell=self._doorbell,
@@ -259,6 +259,8 @@ class Worker:
             to_stop = await operations.steps_to_stop(self.id)
             for pool in self._pools:
                 pool.cancel_steps(to_stop)
+        if in_doubt := self._doubts.leases():
+            await operations.give_back(self.id, in_doubt, now=self._clock())
         checkins = await operations.last_checkins()
         if self.id not in checkins:
             await self._check_in()  # we were given up, wrongly; without a check-in, we would be so again and again

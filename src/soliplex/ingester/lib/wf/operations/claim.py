@@ -64,12 +64,13 @@ async def claim_steps(
     pool: Pool,
     limit: int,
     *,
+    lease: str | None = None,
     link: Link | None = None,
     now: datetime | None = None,
     lock_ttl: timedelta = DEFAULT_LOCK_TTL,
 ) -> Claim:
-    """Take up to `limit` ready steps under a fresh lease."""
-    script = claim_script(worker_id, str(uuid4()), pool, limit, now=now or utcnow(), lock_ttl=lock_ttl)
+    """Take up to `limit` ready steps, under a fresh lease unless one is given."""
+    script = claim_script(worker_id, lease or str(uuid4()), pool, limit, now=now or utcnow(), lock_ttl=lock_ttl)
     run = link.transact if link else Database.transact
     return await run(script)
 

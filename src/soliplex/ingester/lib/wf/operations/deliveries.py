@@ -27,9 +27,11 @@ class Delivery:
     message: str | None
 
 
-async def claim_events(worker_id: str, limit: int, *, now: datetime | None = None) -> list[Delivery]:
-    """Take up to `limit` events that wait for their handler."""
-    lease = str(uuid4())
+async def claim_events(
+    worker_id: str, limit: int, *, lease: str | None = None, now: datetime | None = None
+) -> list[Delivery]:
+    """Take up to `limit` events that wait for their handler, under a fresh lease unless one is given."""
+    lease = lease or str(uuid4())
     call = SQL.claim_events(worker_id=worker_id, lease=lease, now=now or utcnow(), limit=limit)
     rows = await Database.transact(single(call))
     deliveries = [

@@ -6,7 +6,7 @@ A worker is dead when its check-in is older than a threshold, or when the lock i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Call, Json
-from soliplex.ingester.lib.models.transactions import Script, datetime_of, single
+from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, single
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -95,10 +95,33 @@ async def _reap(my_id: str, removal: Call, now: datetime) -> Reaped:
     return reaped
 
 
+async def give_back(worker_id: str, leases: Collection[str], *, now: datetime | None = None) -> int:
+    """Give back the steps and events that the worker holds under these leases; how many that were."""
+    moment = now or utcnow()
+
+    def script() -> Script[int]:
+        rows = yield SQL.running_steps_of_workers(ids=[worker_id])
+        steps = [_released(row) for row in rows if row["lease_token"] in leases]
+        if steps:
+            yield from finish_script(steps, now=moment)
+        events = 0
+        for lease in sorted(leases):
+            events += len((yield SQL.release_events_of_lease(worker_id=worker_id, lease=lease, now=moment)))
+        return len(steps) + events
+
+    given = await Database.transact(script())
+    if given:
+        work_is_ready()
+    return given
+
+
+def _released(row: Row) -> Released:
+    return Released(step_id=row["id"], run_id=row["workflow_run_id"], lease=row["lease_token"])
+
+
 def _give_back(dead: tuple[str, ...], now: datetime) -> Script[Reaped]:
     rows = yield SQL.running_steps_of_workers(ids=list(dead))
-    results = [Released(step_id=row["id"], run_id=row["workflow_run_id"], lease=row["lease_token"]) for row in rows]
-    finished = yield from finish_script(results, now=now)
+    finished = yield from finish_script([_released(row) for row in rows], now=now)
     events = yield SQL.release_events_of_workers(ids=list(dead), now=now)
     yield SQL.notify(channel=WORK_CHANNEL)
     return Reaped(dead, len(finished.released), len(events), len(finished.freed_keys))

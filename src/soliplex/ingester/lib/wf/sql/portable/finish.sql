@@ -62,7 +62,7 @@ RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;
 
 -- :name mark_runs_stopping
 UPDATE workflowrun SET cancel_requested_at = coalesce(cancel_requested_at, :now)
- WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN ('PENDING', 'RUNNING')
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND +status IN ('PENDING', 'RUNNING')
 RETURNING id, run_group_id;
 
 -- A run ends with its last step: FAILED if a step that was not optional failed, else CANCELLED if it was asked to stop.

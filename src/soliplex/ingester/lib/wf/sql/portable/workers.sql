@@ -38,6 +38,11 @@ UPDATE lifecyclehistory SET status = 'PENDING', status_date = :now, lease_token 
  WHERE status = 'RUNNING' AND worker_id IN (SELECT value FROM json_each(:ids))
 RETURNING id;
 
+-- :name release_events_of_lease
+UPDATE lifecyclehistory SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL
+ WHERE status = 'RUNNING' AND worker_id = :worker_id AND lease_token = :lease
+RETURNING id;
+
 -- The steps this worker should stop: their run was cancelled, or a step beside them failed.
 -- :name steps_to_stop
 SELECT s.id FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id

@@ -1,0 +1,43 @@
+"""A transaction is committed, and its answer is lost: whoever asked does not know that it happened."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf.links import SteadyLink
+from tests.support.engine import rows_of
+from tests.support.faults import Fleet
+
+
+@pytest.mark.parametrize("every", [3, 5])
+async def test_nothing_is_lost_or_done_twice(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    await fleet.create("load", 4)
+    await fleet.create("line", 2, resource_keys={"first": "shelf"})
+    async with fleet.helper(liveness_interval=0.05):
+        with monkeypatch.context() as patch:
+            _lose_answers(patch, every)
+            await fleet.everything_ends()
+    assert set(fleet.journal.executions().values()) == {1}
+    assert await rows_of("SELECT id FROM runstep WHERE status <> 'COMPLETED' OR retry > 0") == []
+
+
+def _lose_answers(patch: pytest.MonkeyPatch, every: int) -> None:
+    """Let one of so many transactions of the worker fail after its commit."""
+    numbers = itertools.count(1)
+
+    def lossy(transact: Callable[..., Any]) -> Callable[..., Any]:
+        async def transact_and_lose(*arguments: Any) -> Any:
+            result = await transact(*arguments)
+            if next(numbers) % every == 0:
+                raise ConnectionResetError("the answer was lost")
+            return result
+
+        return transact_and_lose
+
+    patch.setattr(SteadyLink, "transact", lossy(SteadyLink.transact))
+    patch.setattr(Database, "transact", lossy(Database.transact))
