@@ -22,7 +22,6 @@ from tests.support.engine import (
     assert_consistent,
     completed,
     errored,
-    execute,
     expanded,
     is_stopping,
     linear,
@@ -60,7 +59,6 @@ async def test_a_claim_and_a_hard_retry_of_the_same_run_do_not_wait_for_one_anot
         (lambda: driver.claim(worker_id="me"), "start_runs"),
         (lambda: ops.retry_run(created.run_ids[0], hard=True, now=driver.now()), "reset_unfinished_steps"),
     )
-    await execute("UPDATE workercheckin SET last_checkin = last_checkin")
     await ops.reap_workers("another", ["me"], now=driver.now())
     await driver.drain()
     assert (await driver.group(created.group_id)).status == "COMPLETED"
@@ -191,9 +189,8 @@ SOAKED = {
 class Soak:
     """Workers and users who do as they please, until there is nothing left to do."""
 
-    def __init__(self, driver: Driver, seed: int) -> None:
-        self.driver = driver
-        self.dice = random.Random(seed)
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
         self.groups: list[int] = []
         self.users_are_done = asyncio.Event()
 
@@ -243,7 +240,7 @@ class Soak:
 
 
 async def test_workers_and_users_at_once_leave_everything_in_order(postgres_driver: Driver) -> None:
-    soak = Soak(postgres_driver, seed=7)
+    soak = Soak(random.Random(7))
 
     async def users() -> None:
         await asyncio.gather(*(soak.use(20) for _ in range(2)))

@@ -23,6 +23,8 @@ from soliplex.ingester.lib.models import (
     RunStep,
     WorkflowRun,
 )
+from soliplex.ingester.lib.models.statements import _statement as make_statement
+from soliplex.ingester.lib.models.transactions import single
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry, use_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition, workflow_from_mapping
@@ -251,8 +253,10 @@ async def execute(statement: str, **parameters: Any) -> None:
 
 
 async def rows_of(query: str, **parameters: Any) -> list[Any]:
-    async with Database.engine().execution_options(read_only=True).connect() as connection:
-        return list((await connection.execute(sa.text(query), parameters)).all())
+    """The rows of a query, as tuples. By a script: a session takes five times as long."""
+    statement = make_statement("of a test", sqlite=query, postgres=query)
+    rows: Any = await Database.transact(single(statement(**parameters)))
+    return [tuple(row) for row in rows]
 
 
 async def scalar(query: str, *, kind: type | None = None, **parameters: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import sqlalchemy as sa
-
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.statements import Statement
+from soliplex.ingester.lib.models.transactions import single
 
 _FINAL = "('COMPLETED', 'FAILED', 'CANCELLED')"
 _OPEN = "('PENDING', 'ERROR', 'RUNNING')"
@@ -97,21 +97,20 @@ INVARIANTS: Final[dict[str, str]] = {
 }
 """What must hold after every transaction: each query finds the rows for which it does not."""
 
-_ALL_AT_ONCE: Final = sa.text(
-    "WITH {} {}".format(
-        ", ".join(f"q{number} (id) AS ({query})" for number, query in enumerate(INVARIANTS.values())),
-        " UNION ALL ".join(
-            "SELECT '{}', id FROM q{}".format(name.replace("'", "''"), number) for number, name in enumerate(INVARIANTS)
-        ),
-    )
+_ALL_AT_ONCE: Final = "WITH {} {}".format(
+    ", ".join(f"q{number} (id) AS ({query})" for number, query in enumerate(INVARIANTS.values())),
+    " UNION ALL ".join(
+        "SELECT '{}' AS name, id FROM q{}".format(name.replace("'", "''"), number)
+        for number, name in enumerate(INVARIANTS)
+    ),
 )
+_CHECK: Final = Statement("invariants", _ALL_AT_ONCE, _ALL_AT_ONCE, ())
 
 
 async def assert_consistent(database: type[Database] = Database, *, but: Sequence[str] = ()) -> None:
     """See that every invariant holds; `but` names those the test has broken on purpose."""
     broken: dict[str, list[int]] = {}
-    async with database.engine().execution_options(read_only=True).connect() as connection:
-        for name, row_id in (await connection.execute(_ALL_AT_ONCE)).all():
-            if name not in but:
-                broken.setdefault(name, []).append(row_id)
+    for row in await database.transact(single(_CHECK())):
+        if row["name"] not in but:
+            broken.setdefault(row["name"], []).append(row["id"])
     assert not broken, broken
