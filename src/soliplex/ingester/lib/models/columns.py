@@ -81,3 +81,10 @@ def one_of(column: str, values: type[StrEnum]) -> str:
     """The condition of a CHECK: the column holds a value of the enum."""
     listed = ", ".join(f"'{value}'" for value in values)
     return f"{column} IN ({listed})"
+
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
+    """An index of the rows for which the condition holds, on both databases."""
+    parts = [sa.text(column) if " " in column else column for column in columns]
+    condition = sa.text(where)
+    return sa.Index(name, *parts, unique=unique, postgresql_where=condition, sqlite_where=condition)

@@ -20,7 +20,7 @@ from sqlalchemy import event
 from sqlmodel import Field
 
 from soliplex.ingester.lib.models.base import Table
-from soliplex.ingester.lib.models.columns import JSON, EnumText, UtcDateTime, one_of, utcnow
+from soliplex.ingester.lib.models.columns import JSON, EnumText, UtcDateTime, one_of, partial_index, utcnow
 from soliplex.ingester.lib.models.documents import seconds_between
 from soliplex.ingester.lib.models.enums import (
     VALID_TRANSITIONS,
@@ -132,59 +132,30 @@ class RunStep(Table, table=True):
         sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
         sa.CheckConstraint("(parent_step_id IS NULL) = (item_index IS NULL)", name="a_task_has_a_parent_and_an_index"),
         sa.Index("ix_runstep_workflow_run_id", "workflow_run_id", "workflow_step_number"),
-        sa.Index(
+        partial_index(
             "ix_runstep_ready",
             "step_type",
-            sa.text("priority DESC"),
+            "priority DESC",
             "queue_key",
             "id",
-            postgresql_where=sa.text(f"{READY} AND resource_key IS NULL"),
-            sqlite_where=sa.text(f"{READY} AND resource_key IS NULL"),
+            where=f"{READY} AND resource_key IS NULL",
         ),
-        sa.Index(
+        partial_index(
             "ix_runstep_ready_keyed",
             "step_type",
             "resource_key",
-            sa.text("priority DESC"),
+            "priority DESC",
             "queue_key",
             "id",
-            postgresql_where=sa.text(f"{READY} AND resource_key IS NOT NULL"),
-            sqlite_where=sa.text(f"{READY} AND resource_key IS NOT NULL"),
+            where=f"{READY} AND resource_key IS NOT NULL",
         ),
-        sa.Index(
-            "ix_runstep_available_at",
-            "available_at",
-            postgresql_where=sa.text("available_at IS NOT NULL"),
-            sqlite_where=sa.text("available_at IS NOT NULL"),
+        partial_index("ix_runstep_available_at", "available_at", where="available_at IS NOT NULL"),
+        partial_index("ix_runstep_running", "worker_id", "queue_key", where="status = 'RUNNING'"),
+        partial_index("ix_runstep_troubled", "status", "id", where="status IN ('ERROR', 'FAILED', 'CANCELLED')"),
+        partial_index(
+            "ix_runstep_parent_step_id", "parent_step_id", "item_index", where="parent_step_id IS NOT NULL", unique=True
         ),
-        sa.Index(
-            "ix_runstep_running",
-            "worker_id",
-            "queue_key",
-            postgresql_where=sa.text("status = 'RUNNING'"),
-            sqlite_where=sa.text("status = 'RUNNING'"),
-        ),
-        sa.Index(
-            "ix_runstep_troubled",
-            "status",
-            "id",
-            postgresql_where=sa.text("status IN ('ERROR', 'FAILED', 'CANCELLED')"),
-            sqlite_where=sa.text("status IN ('ERROR', 'FAILED', 'CANCELLED')"),
-        ),
-        sa.Index(
-            "ix_runstep_parent_step_id",
-            "parent_step_id",
-            "item_index",
-            unique=True,
-            postgresql_where=sa.text("parent_step_id IS NOT NULL"),
-            sqlite_where=sa.text("parent_step_id IS NOT NULL"),
-        ),
-        sa.Index(
-            "ix_runstep_resource_key",
-            "resource_key",
-            postgresql_where=sa.text("resource_key IS NOT NULL"),
-            sqlite_where=sa.text("resource_key IS NOT NULL"),
-        ),
+        partial_index("ix_runstep_resource_key", "resource_key", where="resource_key IS NOT NULL"),
         # Two updates a step: vacuum early, at full speed, or dead entries pile up at the head of the ready index.
         {
             "postgresql_with": {
@@ -302,19 +273,8 @@ class LifecycleHistory(Table, table=True):
         sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
         sa.Index("ix_lifecyclehistory_run_group_id", "run_group_id", "id"),
         sa.Index("ix_lifecyclehistory_workflow_run_id", "workflow_run_id", "id"),
-        sa.Index(
-            "ix_lifecyclehistory_waiting",
-            "available_at",
-            "id",
-            postgresql_where=sa.text("status IN ('PENDING', 'ERROR')"),
-            sqlite_where=sa.text("status IN ('PENDING', 'ERROR')"),
-        ),
-        sa.Index(
-            "ix_lifecyclehistory_running",
-            "worker_id",
-            postgresql_where=sa.text("status = 'RUNNING'"),
-            sqlite_where=sa.text("status = 'RUNNING'"),
-        ),
+        partial_index("ix_lifecyclehistory_waiting", "available_at", "id", where="status IN ('PENDING', 'ERROR')"),
+        partial_index("ix_lifecyclehistory_running", "worker_id", where="status = 'RUNNING'"),
     )
 
     id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
