@@ -10,16 +10,7 @@ import pytest
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf.catalog import use_registry
 from tests.faults.workflows import FOLDER, make_registry
-from tests.support.faults import Fleet
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "slow" in config.option.markexpr:
-        return
-    skip = pytest.mark.skip(reason="a soak of a minute: ask for it with -m slow")
-    for item in items:
-        if "slow" in item.keywords and Path(__file__).parent in item.path.parents:
-            item.add_marker(skip)
+from tests.support.faults import Fleet, Nursery
 
 
 @pytest.fixture
@@ -33,9 +24,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     use_registry(None)
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
 @pytest.fixture
-async def fleet(database: type[Database], database_url: str, folder: Path) -> AsyncIterator[Fleet]:
-    fleet = Fleet(database_url, folder)
+async def fleet(nursery: Nursery, database: type[Database], database_url: str, folder: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(nursery, database_url, folder)
     try:
         yield fleet
     finally:

@@ -14,7 +14,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
 from tests.support.databases import make_postgres_template
 from tests.support.engine import rows_of, scalar
-from tests.support.faults import Fleet, OwnServer, own_server
+from tests.support.faults import Fleet, Nursery, OwnServer, own_server
 
 RUNS = 60
 
@@ -26,12 +26,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
 
 
 @pytest.fixture
-async def restartable(server: OwnServer, folder: Path) -> AsyncIterator[Fleet]:
+async def restartable(nursery: Nursery, server: OwnServer, folder: Path) -> AsyncIterator[Fleet]:
     """A fleet on a database of a server that nobody else uses."""
     template = await asyncio.to_thread(make_postgres_template, server)
     url = server.url_of(template)
     await Database.initialize(url)
-    fleet = Fleet(url, folder)
+    fleet = Fleet(nursery, url, folder)
     try:
         yield fleet
     finally:
@@ -44,14 +44,14 @@ async def test_workers_outlive_restarts_of_the_server(restartable: Fleet, server
     fleet = restartable
     await fleet.create("load", RUNS)
     await fleet.create("line", 10, resource_keys={"first": "shelf"})
-    for name in ("one", "two"):
-        await fleet.start(name)
+    workers = [await fleet.start(name) for name in ("one", "two")]
     for done in (RUNS // 2, RUNS * 2):
         await fleet.calls(done)
         await asyncio.to_thread(server.crash)
         await asyncio.to_thread(server.start)
     await fleet.everything_ends()
     await _assert_all_completed()
+    assert not any(worker.has_said("worker_reaped") for worker in workers), "a worker was given up that lived"
 
 
 @pytest.mark.postgres
@@ -62,9 +62,41 @@ async def test_workers_outlive_cut_connections(fleet: Fleet) -> None:
     await fleet.start("one")
     for done in range(10, RUNS * 3, 17):
         await fleet.calls(done)
-        await _cut_all_other_connections()
+        await _cut_all_other_connections(fleet)
     await fleet.everything_ends()
     await _assert_all_completed()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_a_worker_whose_connections_were_cut_is_noticed_when_it_dies(fleet: Fleet) -> None:
+    await fleet.create("waiting")
+    victim = await fleet.start()
+    await fleet.calls(1, "wait")
+    for _ in range(3):
+        await _cut_all_other_connections(fleet)
+    victim.signal(signal.SIGKILL)
+    await victim.ends(-signal.SIGKILL)
+    fleet.let_go()
+    async with fleet.helper():
+        await fleet.everything_ends()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_a_worker_that_reconnects_late_is_not_given_up(fleet: Fleet) -> None:
+    """All lose their connections at once, as when the server restarts, and one is slower than the others."""
+    await fleet.create("waiting")
+    late = await fleet.start("late")
+    await fleet.calls(1, "wait")
+    async with fleet.helper(liveness_interval=0.05) as counted:
+        late.signal(signal.SIGSTOP)
+        await _cut_all_other_connections(fleet)
+        await asyncio.sleep(1)
+        late.signal(signal.SIGCONT)
+        fleet.let_go()
+        await fleet.everything_ends()
+        assert counted.counts["worker_reaped"] == 0
 
 
 @pytest.mark.sqlite
@@ -99,10 +131,19 @@ async def test_what_a_worker_holds_that_is_not_checked_in_is_done_by_another(fle
         await fleet.everything_ends()
 
 
-async def _cut_all_other_connections() -> None:
-    query = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-    assert await scalar(query) > 0
+async def _cut_all_other_connections(fleet: Fleet) -> None:
+    """Cut them, and wait until a worker is there again."""
+    cut = await rows_of("""SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
+                            WHERE datname = current_database() AND pid <> pg_backend_pid()""")
+    assert cut
+    query = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                 WHERE datname = current_database() AND locktype = 'advisory' AND granted
+                   AND pid NOT IN ({", ".join(str(pid) for pid, _ in cut)})"""
+
+    async def is_there() -> bool:
+        return await scalar(query) > 0
+
+    await fleet.eventually(is_there, "a worker takes its lock again")
 
 
 async def _assert_all_completed() -> None:

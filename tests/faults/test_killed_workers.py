@@ -58,6 +58,15 @@ def _is_as_expected(point: str, *, recorded: int, executed: int, told: int) -> b
             return recorded == 9 and told == 2
 
 
+@pytest.mark.parametrize("point", ["before_handler", "before_delivery"])
+async def test_a_worker_that_comes_back_under_its_name_goes_on_alone(fleet: Fleet, point: str) -> None:
+    await fleet.create("line", 2, resource_keys={"first": "shelf"})
+    victim = await fleet.launch("victim", fault_at=point)
+    await victim.ends(-signal.SIGKILL)
+    async with fleet.helper("victim"):
+        await fleet.everything_ends()
+
+
 @pytest.mark.parametrize("workflow", ["waiting", "isolated"])
 async def test_a_worker_is_killed_in_the_middle_of_a_handler(fleet: Fleet, workflow: str) -> None:
     await fleet.create(workflow, 2)

@@ -21,7 +21,8 @@ async def test_nothing_is_lost_or_done_twice(fleet: Fleet, monkeypatch: pytest.M
     async with fleet.helper(liveness_interval=0.05):
         with monkeypatch.context() as patch:
             _lose_answers(patch, every)
-            await fleet.everything_ends()
+            await fleet.nothing_is_left()
+        await fleet.everything_ends()
     assert set(fleet.journal.executions().values()) == {1}
     assert await rows_of("SELECT id FROM runstep WHERE status <> 'COMPLETED' OR retry > 0") == []
 

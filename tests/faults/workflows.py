@@ -93,6 +93,8 @@ WORKFLOWS: Final[tuple[dict[str, Any], ...]] = (
             "hoarder": {"method": f"{_HERE}.hoard_memory", "isolation": "process", **_TWO_ATTEMPTS, "timeout": 30}
         },
     },
+    {"id": "stubborn", "item_steps": {"stubborn": {"method": f"{_HERE}.ignore_cancellation"}}},
+    {"id": "grouper", "item_steps": {"grouper": {"method": f"{_HERE}.fail_in_a_group", **_TWO_ATTEMPTS}}},
     {"id": "quitter", "item_steps": {"quitter": {"method": f"{_HERE}.cancel_itself", **_TWO_ATTEMPTS}}},
 )
 
@@ -206,6 +208,25 @@ async def cancel_itself(run_step: RunStep) -> None:
         task = asyncio.create_task(asyncio.sleep(1000))
         task.cancel()
         await task
+
+
+async def ignore_cancellation(run_step: RunStep) -> None:
+    write_call(run_step)
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(1000)
+
+
+async def fail_in_a_group(run_step: RunStep) -> None:
+    """Fail where the task that runs the handler is cancelled by its own doing, and must know that it was."""
+    write_call(run_step)
+    async with asyncio.TaskGroup() as group:
+        if run_step.retry == 0:
+            group.create_task(_fail())
+        await asyncio.sleep(0.05)
+
+
+async def _fail() -> None:
+    raise ValueError("as expected")
 
 
 async def group_ended(run_group: RunGroup, attempt: int) -> None:

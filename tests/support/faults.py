@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -26,7 +27,7 @@ from soliplex.ingester.lib.wf.runner import Worker
 from tests.support.databases import PostgresServer
 from tests.support.engine import rows_of
 from tests.support.invariants import assert_consistent
-from tests.support.worker_main import Orders
+from tests.support.worker_main import Birth, Orders
 
 ROOT: Final = Path(__file__).parents[2]
 LONG: Final = 40.0
@@ -50,7 +51,7 @@ class Journal:
         self.path = path
 
     def entries(self, *kinds: str) -> list[Entry]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        lines = _lines(self.path)
         found = [
             Entry(what, int(run), step, int(attempt), int(pid))
             for what, run, step, attempt, pid in map(str.split, lines)
@@ -62,16 +63,50 @@ class Journal:
         return Counter((entry.run_id, entry.step) for entry in self.entries("call", "overlap"))
 
 
+class Nursery:
+    """A process that forks workers, which saves each of them a second of imports."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.support.worker_main"]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, text=True)
+
+    def bear(self, birth: Birth) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{json.dumps(birth)}\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
 class WorkerProcess:
     """A worker in a process of its own."""
 
-    def __init__(self, orders: Orders, process: asyncio.subprocess.Process, stderr: Path) -> None:
+    def __init__(self, nursery: Nursery, url: str, orders: Orders, folder: Path) -> None:
         self.id = orders.worker_id
-        self.pid = process.pid
-        self.lines: list[str] = []
-        self._process = process
-        self._stderr = stderr
-        self._reading = asyncio.create_task(self._read())
+        self._stdout, self._stderr, self._report = (folder / name for name in ("stdout", "stderr", "report"))
+        paths = map(str, (self._stdout, self._stderr, self._report))
+        nursery.bear(Birth(url, asdict(orders), dict(os.environ), *paths))
+
+    @property
+    def lines(self) -> list[str]:
+        """What it has said."""
+        return _lines(self._stdout)
+
+    @property
+    def pid(self) -> int:
+        return int(_lines(self._report)[0])
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, or minus the signal that ended it."""
+        lines = _lines(self._report)
+        return int(lines[1]) if len(lines) > 1 else None
+
+    def is_born(self) -> bool:
+        return bool(_lines(self._report))
 
     async def says(self, line: str, *, within: float = LONG) -> None:
         """Wait until the worker has said a line that begins so."""
@@ -84,36 +119,35 @@ class WorkerProcess:
         os.kill(self.pid, number)
 
     async def ends(self, with_code: int, *, within: float = LONG) -> None:
-        """Wait for the end of the process and see that it is this one: an exit code, or minus a signal."""
-        await eventually(
-            lambda: self._process.returncode is not None, f"worker {self.id} ends", within=within, workers=[self]
-        )
-        await self._reading
-        assert self._process.returncode == with_code, self.account()
+        """Wait for the end of the process and see that it is this one."""
+        await eventually(lambda: self.exit_code is not None, f"worker {self.id} ends", within=within, workers=[self])
+        assert self.exit_code == with_code, self.account()
 
     async def kill(self) -> None:
         """End the process, whatever state it is in."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
-        await self._reading
+        await eventually(self.is_born, f"worker {self.id} is born")
+        if self.exit_code is None:
+            with suppress(ProcessLookupError):
+                self.signal(signal.SIGKILL)
+            await eventually(lambda: self.exit_code is not None, f"worker {self.id} ends")
 
     def account(self) -> str:
         """What the worker has said, and the end of what it has logged."""
-        return "\n".join([f"worker {self.id} said {self.lines}", self._stderr.read_text()[-6_000:]])
+        return "\n".join([f"worker {self.id} said {self.lines}", *_lines(self._stderr)[-60:]])
 
-    async def _read(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self.lines.append(line.decode().rstrip())
+
+def _lines(path: Path) -> list[str]:
+    """The whole lines of a file that another process writes."""
+    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
 
 class Fleet:
     """The workers of a test, the work it gives them and the journal of their handlers."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, nursery: Nursery, url: str, folder: Path) -> None:
         self.journal = Journal(folder / "journal")
         self.workers: list[WorkerProcess] = []
+        self._nursery = nursery
         self._url = url
         self._folder = folder
 
@@ -125,22 +159,11 @@ class Fleet:
 
     async def launch(self, worker_id: str, **orders: Any) -> WorkerProcess:
         """Start a worker process, without waiting."""
-        given = Orders(worker_id=worker_id, **orders)
-        stderr = self._folder / f"{worker_id}.log"
-        with stderr.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "tests.support.worker_main",
-                self._url,
-                json.dumps(asdict(given)),
-                cwd=ROOT,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-            )
-        worker = WorkerProcess(given, process, stderr)
+        folder = self._folder / f"process-{len(self.workers)}"
+        folder.mkdir()
+        worker = WorkerProcess(self._nursery, self._url, Orders(worker_id=worker_id, **orders), folder)
         self.workers.append(worker)
+        await self.eventually(worker.is_born, f"worker {worker_id} is born")
         return worker
 
     @asynccontextmanager
@@ -180,8 +203,11 @@ class Fleet:
 
     async def everything_ends(self, *, within: float = LONG) -> None:
         """Wait until all runs have ended and all events are delivered; then see that all is in order."""
-        await self.eventually(_nothing_is_left, "everything ends", within=within)
+        await self.nothing_is_left(within=within)
         await self.assert_in_order()
+
+    async def nothing_is_left(self, *, within: float = LONG) -> None:
+        await self.eventually(_nothing_is_left, "everything ends", within=within)
 
     async def assert_in_order(self) -> None:
         await assert_consistent()

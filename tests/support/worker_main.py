@@ -1,14 +1,19 @@
 """A worker as a process of its own, for tests that stop, kill and mislead it.
 
-    python -m tests.support.worker_main URL ORDERS
+    python -m tests.support.worker_main URL ORDERS      one worker
+    python -m tests.support.worker_main                 a nursery: forks a worker for each line on standard input
 
 ORDERS is JSON, the fields of `Orders`. What happens is told on standard output, a line for each: `started`, `reached
 POINT`, `COUNTER N`, `stopping`, `stopped`. SIGINT and SIGTERM stop the worker gracefully.
+
+Most of a worker's start are its imports, a second long. The nursery makes them once. A line on its input is the JSON of
+a `Birth`; when the input ends, what it has forked dies with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
 import os
@@ -17,7 +22,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 # Before pydantic, as in conftest.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
@@ -120,6 +126,63 @@ async def work(url: str, orders: Orders) -> None:
     await Database.close()
 
 
-if __name__ == "__main__":
+def run(url: str, orders: Orders) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(work(sys.argv[1], Orders(**json.loads(sys.argv[2]))))
+    asyncio.run(work(url, orders))
+
+
+class Birth(NamedTuple):
+    """What a worker of the nursery is given: the last three are paths of files to write to."""
+
+    url: str
+    orders: dict[str, Any]
+    environment: dict[str, str]
+    stdout: str
+    stderr: str
+    report: str
+    """Gets the worker's process id and, in the end, its exit code."""
+
+
+def run_nursery() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        if os.fork() == 0:
+            _keep(Birth(*json.loads(line)))
+
+
+def _keep(birth: Birth) -> NoReturn:
+    """Start the worker, and wait for its end to tell of it."""
+    _die_with_parent()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        _become_worker(birth)
+    with Path(birth.report).open("w", buffering=1) as report:
+        report.write(f"{pid}\n")
+        _, status = os.waitpid(pid, 0)
+        report.write(f"{os.waitstatus_to_exitcode(status)}\n")
+    os._exit(0)
+
+
+def _become_worker(birth: Birth) -> NoReturn:
+    _die_with_parent()
+    for path, target in ((birth.stdout, 1), (birth.stderr, 2)):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.dup2(file, target)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(birth.environment)
+    run(birth.url, Orders(**birth.orders))
+    sys.exit()
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        run_nursery()
+    else:
+        run(sys.argv[1], Orders(**json.loads(sys.argv[2])))

@@ -31,6 +31,8 @@ from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
 _log = logging.getLogger(__name__)
 
 QUIET_BETWEEN_NOTIFIES: Final = 0.005
+BETWEEN_CONNECTS: Final = 0.5
+TIME_TO_RECONNECT: Final = 4 * BETWEEN_CONNECTS
 BUSY_LOOK: Final = 0.002
 IDLE_LOOK: Final = 0.01
 IDLE_AFTER: Final = 30.0
@@ -80,6 +82,7 @@ class PostgresPresence:
         self._notify = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._broken = asyncio.Event()
+        self._judges_from = 0.0
 
     async def announce(self) -> None:
         await self._connect()
@@ -97,7 +100,8 @@ class PostgresPresence:
     async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
         query = f"SELECT id FROM unnest($1::text[]) AS id WHERE pg_try_advisory_xact_lock({_HASH.format('id')})"
         connection = self._connection
-        if connection is None or connection.is_closed():
+        is_late = asyncio.get_running_loop().time() < self._judges_from
+        if connection is None or connection.is_closed() or is_late:
             return set()  # whoever cannot see must not judge
         async with self._using:
             return {row["id"] for row in await connection.fetch(query, list(worker_ids))}
@@ -140,6 +144,8 @@ class PostgresPresence:
             self._broken.clear()
             self._connection = None
             await self._reconnect()
+            # If it was the server that went away, the others lost their locks as well, and are about to come back.
+            self._judges_from = asyncio.get_running_loop().time() + TIME_TO_RECONNECT
             self._on_work()  # what was said meanwhile went unheard
 
     async def _reconnect(self) -> None:
@@ -148,7 +154,7 @@ class PostgresPresence:
                 await self._connect()
             except TROUBLES_OF_THE_DATABASE as exc:
                 _log.warning("worker %s cannot reach the database: %s", self._worker_id, exc)
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(BETWEEN_CONNECTS)
             else:
                 return
 

@@ -117,6 +117,8 @@ class Worker:
         self._presence = presence_for(self.id, self._doorbell.ring)
         await self._presence.announce()
         try:
+            # What is held under our name was another's, who is dead: we have the lock that it would hold.
+            await operations.give_back_all(self.id, now=self._clock())
             await self._check_in()
         except BaseException:
             await self._presence.leave()
@@ -260,7 +262,7 @@ class Worker:
             for pool in self._pools:
                 pool.cancel_steps(to_stop)
         if in_doubt := self._doubts.leases():
-            await operations.give_back(self.id, in_doubt, now=self._clock())
+            await operations.give_back_leases(self.id, in_doubt, now=self._clock())
         checkins = await operations.last_checkins()
         if self.id not in checkins:
             await self._check_in()  # we were given up, wrongly; without a check-in, we would be so again and again

@@ -95,24 +95,27 @@ async def _reap(my_id: str, removal: Call, now: datetime) -> Reaped:
     return reaped
 
 
-async def give_back(worker_id: str, leases: Collection[str], *, now: datetime | None = None) -> int:
-    """Give back the steps and events that the worker holds under these leases; how many that were."""
+async def give_back_leases(worker_id: str, leases: Collection[str], *, now: datetime | None = None) -> None:
+    """Give back the steps and events that the worker holds under these leases."""
     moment = now or utcnow()
 
-    def script() -> Script[int]:
+    def script() -> Script[None]:
         rows = yield SQL.running_steps_of_workers(ids=[worker_id])
         steps = [_released(row) for row in rows if row["lease_token"] in leases]
         if steps:
             yield from finish_script(steps, now=moment)
-        events = 0
         for lease in sorted(leases):
-            events += len((yield SQL.release_events_of_lease(worker_id=worker_id, lease=lease, now=moment)))
-        return len(steps) + events
+            yield SQL.release_events_of_lease(worker_id=worker_id, lease=lease, now=moment)
 
-    given = await Database.transact(script())
-    if given:
-        work_is_ready()
-    return given
+    await Database.transact(script())
+    work_is_ready()
+
+
+async def give_back_all(worker_id: str, *, now: datetime | None = None) -> Reaped:
+    """Give back all that the worker holds: for one that begins, under the name of one that died."""
+    reaped = await Database.transact(_give_back((worker_id,), now or utcnow()))
+    work_is_ready()
+    return reaped
 
 
 def _released(row: Row) -> Released:
