@@ -25,11 +25,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def template(server: OwnServer) -> str:
+    return make_postgres_template(server)
+
+
 @pytest.fixture
-async def restartable(nursery: Nursery, server: OwnServer, folder: Path) -> AsyncIterator[Fleet]:
+async def restartable(nursery: Nursery, server: OwnServer, template: str, folder: Path) -> AsyncIterator[Fleet]:
     """A fleet on a database of a server that nobody else uses."""
-    template = await asyncio.to_thread(make_postgres_template, server)
-    url = server.url_of(template)
+    name = server.new_name()
+    await asyncio.to_thread(server.run, f"CREATE DATABASE {name} TEMPLATE {template}")
+    url = server.url_of(name)
     await Database.initialize(url)
     fleet = Fleet(nursery, url, folder)
     try:
@@ -52,6 +58,23 @@ async def test_workers_outlive_restarts_of_the_server(restartable: Fleet, server
     await fleet.everything_ends()
     await _assert_all_completed()
     assert not any(worker.has_said("worker_reaped") for worker in workers), "a worker was given up that lived"
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+async def test_a_worker_can_be_stopped_while_the_server_is_away(restartable: Fleet, server: OwnServer) -> None:
+    fleet = restartable
+    await fleet.create("waiting", 4)
+    worker = await fleet.start("one", stop_timeout=1)
+    await fleet.calls(2, "wait")
+    await asyncio.to_thread(server.crash)
+    worker.signal(signal.SIGTERM)
+    await worker.ends(0)
+    await asyncio.to_thread(server.start)
+    fleet.let_go()
+    async with fleet.helper():
+        await fleet.everything_ends()
+    await _assert_all_completed()
 
 
 @pytest.mark.postgres

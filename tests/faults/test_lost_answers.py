@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
+import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -28,13 +29,18 @@ async def test_nothing_is_lost_or_done_twice(fleet: Fleet, monkeypatch: pytest.M
 
 
 def _lose_answers(patch: pytest.MonkeyPatch, every: int) -> None:
-    """Let one of so many transactions of the worker fail after its commit."""
-    numbers = itertools.count(1)
+    """Let one of so many transactions of each task fail after its commit.
+
+    Each task counts for itself: were all counted together, one that tries again and again might always be the one.
+    """
+    numbers: Counter[asyncio.Task[Any] | None] = Counter()
 
     def lossy(transact: Callable[..., Any]) -> Callable[..., Any]:
         async def transact_and_lose(*arguments: Any) -> Any:
             result = await transact(*arguments)
-            if next(numbers) % every == 0:
+            task = asyncio.current_task()
+            numbers[task] += 1
+            if numbers[task] % every == 0:
                 raise ConnectionResetError("the answer was lost")
             return result
 

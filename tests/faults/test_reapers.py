@@ -6,6 +6,7 @@ import asyncio
 import signal
 
 from soliplex.ingester.lib.wf import operations as ops
+from tests.support.engine import rows_of
 from tests.support.faults import Fleet
 
 
@@ -25,6 +26,21 @@ async def test_two_workers_reap_a_third(fleet: Fleet) -> None:
         counted = one.counts + two.counts
     assert counted["worker_reaped"] == 1
     assert counted["step_reset_by_reaper"] == 10
+
+
+async def test_a_worker_that_was_given_up_wrongly_may_take_the_same_step_again(fleet: Fleet) -> None:
+    """It then executes the step twice at the same time, under two leases, of which one is lost."""
+    await fleet.create("waiting")
+    await fleet.start("worker", consumers={"*": 2})
+    await fleet.calls(1, "wait")
+    assert (await ops.reap_workers("test", ["worker"])).steps == 1
+    await fleet.calls(2, "wait")
+    fleet.let_go()
+    await fleet.everything_ends()
+    assert set(map(tuple, await rows_of("SELECT status, retry FROM runstep"))) == {("COMPLETED", 0)}
+
+    await fleet.create("waiting", 4)  # it has lost neither of its slots
+    await fleet.everything_ends()
 
 
 async def _leave_steps_behind(fleet: Fleet, number: int) -> None:

@@ -24,8 +24,7 @@ async def test_nothing_is_lost_in_a_minute_of_random_trouble(fleet: Fleet) -> No
     workers = [await fleet.start(f"worker-{number}", checkin_timeout=2) for number in range(WORKERS)]
     ends_at = time.monotonic() + SECONDS
     while time.monotonic() < ends_at:
-        await fleet.create("load", 10)
-        await fleet.create("line", 5)
+        await fleet.create("load", 15)
         number = dice.randrange(WORKERS)
         workers[number] = await _trouble(fleet, workers[number], dice)
         await asyncio.sleep(dice.uniform(0, 0.5))
@@ -40,7 +39,7 @@ async def _trouble(fleet: Fleet, worker: WorkerProcess, dice: random.Random) -> 
     """Do something to the worker; gives the one that stands in its place."""
     kind = dice.choice(["kill", "stop", "pause", "disconnect"])
     if kind == "pause":
-        worker.signal(signal.SIGSTOP)
+        await fleet.freeze(worker)
         await asyncio.sleep(dice.uniform(0, 4))
         worker.signal(signal.SIGCONT)
         return worker

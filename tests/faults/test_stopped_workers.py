@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.support.engine import rows_of
 from tests.support.faults import Fleet
 
@@ -12,7 +14,7 @@ async def test_what_a_worker_writes_that_stood_still_too_long_changes_nothing(fl
     await fleet.create("waiting", resource_keys={"wait": "shelf"})
     sleeper = await fleet.start("sleeper", consumers={"*": 1})
     await fleet.calls(1, "wait")
-    sleeper.signal(signal.SIGSTOP)
+    await fleet.freeze(sleeper)
     fleet.let_go()
 
     async with fleet.helper(checkin_timeout=1.0) as counted:
@@ -30,7 +32,7 @@ async def test_what_a_worker_writes_that_stood_still_too_long_changes_nothing(fl
 
 async def test_a_worker_that_was_given_up_is_noticed_again_when_it_dies(fleet: Fleet) -> None:
     sleeper = await fleet.start("sleeper")
-    sleeper.signal(signal.SIGSTOP)
+    await fleet.freeze(sleeper)
     async with fleet.helper(checkin_timeout=1.0) as counted:
         await fleet.eventually(lambda: counted.counts["worker_reaped"] == 1, "the worker that stands still is given up")
     sleeper.signal(signal.SIGCONT)
@@ -42,6 +44,19 @@ async def test_a_worker_that_was_given_up_is_noticed_again_when_it_dies(fleet: F
     await sleeper.ends(-signal.SIGKILL)
     fleet.let_go()
     async with fleet.helper():  # it would take the heartbeat's timeout, ten minutes, to notice a silence
+        await fleet.everything_ends()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.parametrize("point", ["inside_claim", "inside_finish"])
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_a_transaction_that_stands_still_does_not_hold_its_rows_for_ever(fleet: Fleet, point: str) -> None:
+    """As when the network fails in mid-transaction: the server would wait for hours before it gives up on a client."""
+    await fleet.create("load", 3, resource_keys={"first": "shelf"})
+    sleeper = await fleet.launch("sleeper", fault_at=point, fault="stop")
+    await sleeper.says(f"reached {point}")
+    async with fleet.helper(checkin_timeout=1.0):
         await fleet.everything_ends()
 
 

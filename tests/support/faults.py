@@ -6,17 +6,19 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
@@ -184,6 +186,14 @@ class Fleet:
         new = [ops.NewRun(input={"n": number}) for number in range(runs)]
         return await ops.create_run_group(workflow, None, new, **options)
 
+    async def freeze(self, worker: WorkerProcess) -> None:
+        """Stop the process where it holds nothing of the database: on SQLite, all others would stand still with it."""
+        while True:
+            worker.signal(signal.SIGSTOP)
+            if await asyncio.to_thread(_can_write, Database.path()):
+                return
+            worker.signal(signal.SIGCONT)
+
     def let_go(self) -> None:
         """Let the handlers go on that wait for it."""
         (self._folder / "go").touch()
@@ -253,6 +263,17 @@ async def _holds(condition: Callable[[], Awaitable[bool] | bool]) -> bool:
         return result if isinstance(result, bool) else await result
     except TROUBLES_OF_THE_DATABASE:
         return False
+
+
+def _can_write(database: Path | None) -> bool:
+    if database is None:
+        return True
+    try:
+        with closing(sqlite3.connect(database, isolation_level=None, timeout=1)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False
+    return True
 
 
 async def _nothing_is_left() -> bool:

@@ -23,19 +23,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 # Before pydantic, as in conftest.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
 
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.execution import now_in_utc
+from soliplex.ingester.lib.wf.operations import claim, finish
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from tests.faults.workflows import make_registry
 
 TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", "step_released", "claim_error"})
 """The counters that are told."""
+INSIDE: Final = {
+    "inside_claim": (claim, "claim_script", "claim_ready_keyed"),
+    "inside_finish": (finish, "finish_script", "release_dependents"),
+}
+"""Points within a transaction: the script, and the statement after which the fault strikes."""
+type Fault = Literal["die", "hang", "stop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +62,8 @@ class Orders:
     clock_offset: float = 0
     """Seconds by which its clock is ahead."""
     fault_at: str | None = None
-    """The point (see `soliplex.ingester.lib.wf.probes`) at which the fault strikes, the first time it is reached."""
-    fault: Literal["die", "hang"] = "die"
+    """Where the fault strikes: a point (see `soliplex.ingester.lib.wf.probes`), or one of `INSIDE`."""
+    fault: Fault = "die"
 
     def config(self) -> WorkerConfig:
         return WorkerConfig(
@@ -91,17 +100,39 @@ class SpokenMetrics:
 class FaultAt:
     """Strikes at one point."""
 
-    def __init__(self, point: str, fault: Literal["die", "hang"]) -> None:
+    def __init__(self, point: str, fault: Fault) -> None:
         self._point = point
         self._fault = fault
+        if point in INSIDE:
+            self._go_inside(*INSIDE[point])
 
     async def reach(self, point: str) -> None:
-        if point != self._point:
-            return
-        say(f"reached {point}")
-        if self._fault == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        await asyncio.Event().wait()
+        if point == self._point:
+            self._strike()
+            await asyncio.Event().wait()
+
+    def _strike(self) -> None:
+        say(f"reached {self._point}")
+        if self._fault != "hang":
+            os.kill(os.getpid(), signal.SIGKILL if self._fault == "die" else signal.SIGSTOP)
+
+    def _go_inside(self, module: ModuleType, name: str, statement: str) -> None:
+        """Strike within the transactions of a script, after a statement."""
+        original = getattr(module, name)
+
+        def struck(*arguments: Any, **options: Any) -> Script[Any]:
+            script = original(*arguments, **options)
+            rows = None
+            while True:
+                try:
+                    call = script.send(rows)
+                except StopIteration as done:
+                    return done.value
+                rows = yield call
+                if call.statement.name == statement:
+                    self._strike()
+
+        setattr(module, name, struck)
 
 
 async def work(url: str, orders: Orders) -> None:

@@ -282,8 +282,15 @@ async def _loop_link(url: sa.URL, *, durable: bool) -> AsyncGenerator[Link]:
 # The engine's statements find a few rows by their indexes, one after the other. The planner, whose statistics lag
 # behind tables that change so fast, would rather read a whole table or index, and hash or merge it.
 _OFF = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
-_TUNING = "; ".join([*(f"SET {name} = off" for name in _OFF), "SET plan_cache_mode = force_generic_plan"])
-_UNTUNING = "; ".join(f"RESET {name}" for name in (*_OFF, "plan_cache_mode", "synchronous_commit"))
+_SET = {
+    **dict.fromkeys(_OFF, "off"),
+    "plan_cache_mode": "force_generic_plan",
+    # A process that stands still in mid-transaction, or is cut off, must not hold its rows until the server's keepalive
+    # gives up on it, which takes hours. The statements of a script follow one another within milliseconds.
+    "idle_in_transaction_session_timeout": "'10s'",
+}
+_TUNING = "; ".join(f"SET {name} = {value}" for name, value in _SET.items())
+_UNTUNING = "; ".join(f"RESET {name}" for name in (*_SET, "synchronous_commit"))
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from soliplex.ingester.lib.wf.errors import EngineError
@@ -61,13 +61,20 @@ class PoolServices:
     lock_ttl: timedelta
 
 
+class Holding(NamedTuple):
+    """A step under a lease. A step that was taken away and claimed again may be under way twice, under two of them."""
+
+    step_id: int
+    lease: str
+
+
 class ConsumerPool:
     """Claims and executes the steps of some types."""
 
     def __init__(self, name: str, size: int, accepted: Pool, services: PoolServices) -> None:
         self.name = name
         self.size = size
-        self.running: dict[int, asyncio.Task[None]] = {}
+        self.running: dict[Holding, asyncio.Task[None]] = {}
         """The task that executes each step under way."""
         self.leases_with_lock: set[str] = set()
         self._accepted = accepted
@@ -83,9 +90,8 @@ class ConsumerPool:
         """How many steps to hold that wait for a slot."""
         self._call_size = 1
         """The most steps that one call has taken: a handler that takes many is to be given many."""
-        self._lease_of: dict[int, str] = {}
         self._stopping = False
-        self._to_cancel: set[int] = set()
+        self._to_cancel: set[Holding] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -147,7 +153,11 @@ class ConsumerPool:
             self._queued -= len(steps)
             if self._queued * 2 <= self._ahead:
                 self._room.set()
-            await self._execute(steps)
+            try:
+                await self._execute(steps)
+            except Exception:  # noqa: BLE001  a mistake of ours must not cost the slot, nor keep the steps
+                _log.exception("pool %r cannot execute", self.name)
+                self._release(steps)
 
     async def stop_claiming(self) -> None:
         """Give back what has not begun, and let the slots end after what has."""
@@ -166,16 +176,19 @@ class ConsumerPool:
 
     def cancel_steps(self, step_ids: set[int]) -> None:
         """Stop executing these: their run was cancelled."""
-        for step_id in step_ids & self.running.keys():
-            if step_id not in self._to_cancel:
-                self._to_cancel.add(step_id)
-                self.running[step_id].cancel()
+        self._cancel({holding for holding in self.running if holding.step_id in step_ids})
 
     def cancel_leases(self, leases: set[str]) -> int:
         """Stop executing the steps of these leases; how many that are."""
-        steps = {step_id for step_id, lease in self._lease_of.items() if lease in leases}
-        self.cancel_steps(steps)
-        return len(steps)
+        holdings = {holding for holding in self.running if holding.lease in leases}
+        self._cancel(holdings)
+        self.leases_with_lock -= leases
+        return len(holdings)
+
+    def _cancel(self, holdings: set[Holding]) -> None:
+        for holding in holdings - self._to_cancel:
+            self._to_cancel.add(holding)
+            self.running[holding].cancel()
 
     def _wanted(self) -> int:
         free = self.size - len(self.running)
@@ -236,6 +249,9 @@ class ConsumerPool:
         self._call_size = max(self._call_size, size)
         try:
             for start in range(0, len(steps), size):
+                if steps[0].resource_key is not None and steps[0].lease not in self.leases_with_lock:
+                    self._release(steps[start:])  # the lock is another's
+                    break
                 await self._execute_call(steps[start : start + size], rest=steps[start + size :])
         finally:
             if steps[0].resource_key is not None:
@@ -244,25 +260,22 @@ class ConsumerPool:
     async def _execute_call(self, steps: list[ClaimedStep], *, rest: list[ClaimedStep]) -> None:
         task = asyncio.current_task()
         assert task is not None
-        ids = [step.id for step in steps]
-        self.running.update(dict.fromkeys(ids, task))
-        if steps[0].resource_key is not None:
-            self._lease_of.update(dict.fromkeys(ids, steps[0].lease))
+        holdings = [Holding(step.id, step.lease) for step in steps]
+        self.running.update(dict.fromkeys(holdings, task))
         started = time.perf_counter()
         try:
             results = await self._services.executor.execute(steps)
         except asyncio.CancelledError:
             self._release(steps)
-            if self._stopping or not self._to_cancel.intersection(ids):
+            if self._stopping or not self._to_cancel.intersection(holdings):
                 self._release(rest)
                 raise
             return
         finally:
-            for step_id in ids:
-                del self.running[step_id]
-                self._lease_of.pop(step_id, None)
-            if self._to_cancel.intersection(ids):
-                self._to_cancel.difference_update(ids)
+            for holding in holdings:
+                del self.running[holding]
+            if self._to_cancel.intersection(holdings):
+                self._to_cancel.difference_update(holdings)
                 _forget_cancellations(task)  # steps were cancelled, not this slot
         self._services.finisher.submit(results)
         self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))

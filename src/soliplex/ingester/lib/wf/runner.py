@@ -94,6 +94,7 @@ class Worker:
         self._has_peers = True
         self._suspects: set[str] = set()
         self._silences = Silences(self.config.checkin_timeout)
+        self._leaving = asyncio.Event()
         self._duties: list[asyncio.Task[None]] = []
         self._delivering: list[asyncio.Task[None]] = []
         self._claimers: list[asyncio.Task[None]] = []
@@ -114,6 +115,7 @@ class Worker:
 
     async def start(self) -> None:
         """Announce the worker and begin to work."""
+        self._leaving.clear()
         self._presence = presence_for(self.id, self._doorbell.ring)
         await self._presence.announce()
         try:
@@ -150,7 +152,8 @@ class Worker:
         await self._drain_finisher()
         self._bus.stop_claiming()
         await self._end(self._delivering, 5.0)
-        await self._end(self._duties, 0)
+        self._leaving.set()
+        await self._end(self._duties, 5.0)  # a check-in that is cancelled may yet be made, after the check-out
         await self._bus.drain(min(timeout, 5.0))
         await self._end([self._finishing] if self._finishing else [], 0)
         await self._processes.stop()
@@ -229,8 +232,7 @@ class Worker:
 
     def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         async def repeat() -> None:
-            while True:
-                await asyncio.sleep(seconds)
+            while not await self._is_leaving_within(seconds):
                 try:
                     await duty()
                 except TROUBLES_OF_THE_DATABASE as exc:
@@ -239,6 +241,13 @@ class Worker:
                     _log.exception("worker %s: an unexpected error", self.id)
 
         return asyncio.create_task(repeat(), name=f"{self.id} {getattr(duty, '__name__', duty)}")
+
+    async def _is_leaving_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._leaving.wait()
+        except TimeoutError:
+            return False
 
     async def _check_in(self) -> None:
         meta = {"consumers": dict(self.config.consumers)}
