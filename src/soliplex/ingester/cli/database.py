@@ -1,8 +1,23 @@
-"""`si-cli db-init`."""
+"""`si-cli db-init`, and the opening of the database for all commands."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import typer
+
+
+@asynccontextmanager
+async def open_database() -> AsyncGenerator[None]:
+    """The database of the settings, open for the time of the block."""
+    from soliplex.ingester.lib.models import Database
+
+    await Database.initialize()
+    try:
+        yield
+    finally:
+        await Database.close()
 
 
 async def db_init() -> None:

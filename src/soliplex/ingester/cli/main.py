@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from soliplex.ingester.cli.lazy import lazy_group
-from soliplex.ingester.lib.errors import ConfigurationError, ConflictError, IngesterError, NotFoundError
+from soliplex.ingester.cli.lazy import Group, lazy_group
+from soliplex.ingester.lib.errors import ConfigurationError, ConflictError, IngesterError, LockedError, NotFoundError
 
 # A new command is one line: its name, and the function, coroutine function or Typer app that it is.
 COMMANDS = {
+    "bootstrap": "soliplex.ingester.cli.bootstrap:bootstrap",
     "validate-settings": "soliplex.ingester.cli.settings:validate_settings",
     "init-env": "soliplex.ingester.cli.settings:init_env",
     "db-init": "soliplex.ingester.cli.database:db_init",
     "init-config": "soliplex.ingester.cli.settings:init_config",
     "worker": "soliplex.ingester.cli.worker:worker",
+    "list-workflows": "soliplex.ingester.cli.definitions:list_workflows",
+    "dump-workflow": "soliplex.ingester.cli.definitions:dump_workflow",
+    "list-param-sets": "soliplex.ingester.cli.definitions:list_param_sets",
+    "dump-param-set": "soliplex.ingester.cli.definitions:dump_param_set",
+    "vacuum": "soliplex.ingester.cli.rag:vacuum",
+    "vacuum-all": "soliplex.ingester.cli.rag:vacuum_all",
+    "verify-db": "soliplex.ingester.cli.rag:verify_db",
 }
 
 # The nearest class of an error's ancestry decides.
 EXIT_CODES: dict[type[IngesterError], int] = {
     ConfigurationError: 2,
+    LockedError: 2,
     NotFoundError: 1,
     ConflictError: 1,
     IngesterError: 1,
@@ -52,11 +62,19 @@ def _options(
 
 
 def main() -> None:
-    """Run `si-cli`. An expected error becomes a line on standard error and an exit code; a bug keeps its traceback."""
+    """Run `si-cli`."""
+    run_program(app, COMMANDS, name="si-cli")
+
+
+def run_program(app: typer.Typer, commands: Mapping[str, str | Group], *, name: str) -> None:
+    """Run a command line.
+
+    An expected error becomes a line on standard error and an exit code; a bug keeps its traceback.
+    """
     # haiku.rag brings a pydantic plugin of logfire, which every first use of pydantic would import: 1.4 s per command.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
     try:
-        lazy_group(app, COMMANDS)(prog_name="si-cli")
+        lazy_group(app, commands)(prog_name=name)
     except IngesterError as error:
         _report(error)
         sys.exit(exit_code_of(error))

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from soliplex.ingester.cli.output import AsJson, console, print_json
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.config import Report, Settings
 
 STANDARD_OUTPUT = Path("-")
-_PIPE_WIDTH = 200
 
 
-def validate_settings(
-    *, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
-) -> None:
+def validate_settings(*, as_json: AsJson = False) -> None:
     """Check every setting and show what is in force.
 
     If anything is wrong, every problem is shown with its fix, one line each, and the exit code is 1.
@@ -30,7 +26,7 @@ def validate_settings(
 
     report = inspect_settings()
     if as_json:
-        typer.echo(json.dumps(_as_json(report), indent=2))
+        print_json(_as_json(report))
     else:
         _print_report(report)
     if report.problems:
@@ -103,20 +99,17 @@ def _print_report(report: Report) -> None:
 
 
 def _print_table(settings: Settings, report: Report) -> None:
-    from rich.console import Console
     from rich.table import Column, Table
 
     from soliplex.ingester.lib.config.fields import as_text
     from soliplex.ingester.lib.config.reference import settings_by_area
 
-    # Into a pipe, lines are as long as they need to be, so that grep finds a name with its value.
-    console = Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
     table = Table(Column("setting", no_wrap=True), Column("value", overflow="fold"), Column("from", no_wrap=True))
     for area in settings_by_area().values():
         table.add_section()
         for leaf in area:
             table.add_row(leaf.name, as_text(leaf.value_in(settings)), report.origins[leaf.name])
-    console.print(table)
+    console().print(table)
 
 
 def _as_json(report: Report) -> dict[str, Any]:

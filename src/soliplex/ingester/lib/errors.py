@@ -5,6 +5,7 @@
     ├── NotFoundError              a named thing does not exist
     │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
     ├── ConflictError              the thing is in a state that forbids the request
+    │   └── LockedError            another holds it for now
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle
@@ -62,6 +63,10 @@ class NotFoundError(IngesterError):
 
 class ConflictError(IngesterError):
     """The thing exists, but its state forbids what was asked."""
+
+
+class LockedError(ConflictError):
+    """Another holds the thing for now; later it may be free."""
 
 
 class EngineError(IngesterError):

@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.errors import ConflictError, NotFoundError
+from soliplex.ingester.lib.errors import LockedError, NotFoundError
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.operations.locks import find_resource_lock
@@ -26,7 +26,7 @@ LOCK_TTL: Final = timedelta(minutes=5)
 LOOK_AGAIN: Final = 0.25
 
 
-class RagLockedError(ConflictError):
+class RagLockedError(LockedError):
     """Another writer holds the database."""
 
     def __init__(self, key: str, lock: ResourceLock | None) -> None:

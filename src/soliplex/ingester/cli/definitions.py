@@ -1,0 +1,82 @@
+"""Commands about workflows and parameter sets: list-workflows, dump-workflow, list-param-sets, dump-param-set.
+
+`si-diag config` has the same, under the names of the field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from soliplex.ingester.cli.output import AsJson, print_json, print_rows
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
+
+
+def list_workflows(*, as_json: AsJson = False) -> None:
+    """List the workflows there are."""
+    from soliplex.ingester.lib.wf.catalog import get_registry
+
+    registry = get_registry()
+    rows = [
+        {
+            "id": workflow.id,
+            "name": workflow.name,
+            "steps": [step.key for step in workflow.steps],
+            "file": _file_of(workflow),
+        }
+        for workflow in registry.workflows()
+    ]
+    shown = rows if as_json else [{**row, "steps": " ".join(row["steps"])} for row in rows]
+    print_rows(shown, {name: name for name in ("id", "name", "steps", "file")}, as_json=as_json, nothing="no workflows")
+
+
+def dump_workflow(
+    workflow_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the workflow.")], *, as_json: AsJson = False
+) -> None:
+    """Print the file of a workflow."""
+    from soliplex.ingester.lib.wf.catalog import get_registry
+
+    _dump(get_registry().workflow(workflow_id).text, as_json=as_json)
+
+
+def list_param_sets(*, as_json: AsJson = False) -> None:
+    """List the parameter sets there are."""
+    from soliplex.ingester.lib.wf.catalog import get_registry
+
+    rows = [
+        {"id": params.id, "name": params.name, "source": params.origin, "file": _file_of(params)}
+        for params in get_registry().parameter_sets()
+    ]
+    columns = {name: name for name in ("id", "name", "source", "file")}
+    print_rows(rows, columns, as_json=as_json, nothing="no parameter sets")
+
+
+def dump_param_set(
+    set_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Id of the parameter set. Default: DEFAULT_PARAM_ID.")
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print the file of a parameter set."""
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.wf.catalog import get_registry
+
+    _dump(get_registry().parameter_set(set_id or get_settings().default_param_id).text, as_json=as_json)
+
+
+def _file_of(definition: WorkflowDefinition | ParameterSet) -> str:
+    return str(definition.source_path or "")
+
+
+def _dump(text: str, *, as_json: bool) -> None:
+    if as_json:
+        import yaml
+
+        content: Any = yaml.safe_load(text)
+        print_json(content)
+    else:
+        typer.echo(text, nl=not text.endswith("\n"))

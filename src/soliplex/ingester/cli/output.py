@@ -1,0 +1,166 @@
+"""What commands print: tables for people, JSON for programs, each on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+type Row = Mapping[str, Any]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Limit = Annotated[int, typer.Option("--limit", min=0, help="Show at most so many; 0 shows all.")]
+
+_PIPE_WIDTH = 200
+_MINUTE, _HOUR = 60, 3600
+_KIBI = 1024
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where text goes. Into a pipe, lines are as long as they need to be, so that grep finds a name with its value."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return (
+        Console(stderr=stderr, highlight=False)
+        if stream.isatty()
+        else Console(stderr=stderr, width=_PIPE_WIDTH, highlight=False)
+    )
+
+
+def print_json(value: object) -> None:
+    """Print a value, datetimes in ISO 8601."""
+    from pydantic_core import to_jsonable_python
+
+    typer.echo(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False))
+
+
+def print_rows(
+    rows: Sequence[object], columns: Mapping[str, str], *, as_json: bool, nothing: str, total: int | None = None
+) -> None:
+    """Print rows: all that is known of each as JSON, or a table of some columns, given as {heading: field}.
+
+    `total` is how many there are, where only some of them are given.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        typer.echo(nothing)
+        return
+    table = Table()
+    plain = [_fields(row) for row in rows]
+    for heading, field in columns.items():
+        table.add_column(heading, overflow="fold", justify=_side([row.get(field) for row in plain]))
+    for row in plain:
+        table.add_row(*(Text(as_cell(row.get(field)), style=_style(row.get(field))) for field in columns.values()))
+    console().print(table)
+    if total is not None and total > len(rows):
+        typer.echo(f"{len(rows):,} of {total:,} are shown; --limit 0 shows all")
+
+
+def print_facts(facts: Row, *, as_json: bool) -> None:
+    """Print what is known about one thing, a line for each fact."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if as_json:
+        print_json(facts)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, Text(as_cell(value), style=_style(value)))
+    console().print(table)
+
+
+def as_cell(value: object) -> str:
+    """A value as a person reads it in a table."""
+    match value:
+        case None:
+            text = ""
+        case bool():
+            text = "yes" if value else "no"
+        case float():
+            text = f"{value:,.2f}"
+        case datetime():
+            text = f"{value:%Y-%m-%d %H:%M:%S}"
+        case dict() | list() | tuple():
+            text = _compact(value) if value else ""
+        case _:
+            text = str(value)
+    return text
+
+
+def as_duration(seconds: float | None) -> str:
+    """A time span as short as it can be said."""
+    if seconds is None:
+        return ""
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    if seconds < _HOUR:
+        return f"{int(seconds // _MINUTE)} min {int(seconds % _MINUTE)} s"
+    return f"{int(seconds // _HOUR)} h {int(seconds % _HOUR // _MINUTE)} min"
+
+
+def as_size(count: float) -> str:
+    """A number of bytes, with the unit that leaves one to three digits before the point."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < _KIBI:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _KIBI
+    return f"{count:.1f} TiB"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def _fields(row: object) -> Row:
+    from dataclasses import asdict, is_dataclass
+
+    from pydantic import BaseModel
+
+    if isinstance(row, BaseModel):
+        return row.model_dump()
+    if is_dataclass(row) and not isinstance(row, type):
+        return asdict(row)
+    assert isinstance(row, Mapping), f"a row is a model, a dataclass or a mapping, not {type(row).__name__}"
+    return row
+
+
+def _side(values: Sequence[object]) -> Any:
+    is_numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return "right" if is_numeric else "left"
+
+
+_STYLES = {
+    "COMPLETED": "green",
+    "RUNNING": "cyan",
+    "ERROR": "yellow",
+    "FAILED": "red",
+    "CANCELLED": "magenta",
+    "PENDING": "dim",
+}
+
+
+def _style(value: object) -> str:
+    return _STYLES.get(value, "") if isinstance(value, str) else ""
+
+
+def _compact(value: object) -> str:
+    from pydantic_core import to_jsonable_python
+
+    return json.dumps(to_jsonable_python(value), ensure_ascii=False)

@@ -1,0 +1,166 @@
+"""Commands about the RAG databases: vacuum, vacuum-all, verify-db."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from soliplex.ingester.cli.database import open_database
+from soliplex.ingester.cli.output import AsJson, print_json, print_rows
+from soliplex.ingester.lib.errors import IngesterError, LockedError, NotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DatabaseName = Annotated[str, typer.Argument(metavar="DB", help="Name of a database below LANCEDB_DIR.")]
+Force = Annotated[bool, typer.Option("--force", help="Break the lock if another holds the database.")]
+Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for whoever holds the database.")]
+
+
+async def vacuum(db: DatabaseName, *, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
+    """Compact a RAG database, and drop its old versions.
+
+    Exit code 2 if another holds the database, 1 if there is none of this name.
+    """
+    async with open_database():
+        done = await _vacuum(db, force=force, wait=wait)
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo(_sentence(done))
+
+
+async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
+    """Compact every RAG database.
+
+    One that another holds, or that fails, does not stop the others; the exit code is then 2, or 1.
+    """
+    from soliplex.ingester.cli.main import exit_code_of
+
+    done: list[dict[str, Any]] = []
+    code = 0
+    async with open_database():
+        for name in database_names():
+            try:
+                done.append(await _vacuum(name, force=force, wait=wait))
+            except IngesterError as error:
+                done.append({"database": name, "status": "locked" if isinstance(error, LockedError) else "failed"})
+                done[-1]["error"] = str(error)
+                code = max(code, exit_code_of(error))
+    if as_json:
+        print_json(done)
+    else:
+        for each in done:
+            typer.echo(_sentence(each), err="error" in each)
+        if not done:
+            typer.echo(_no_databases())
+    raise typer.Exit(code)
+
+
+async def verify_db(
+    db: Annotated[str | None, typer.Argument(metavar="[DB]", help="Name of a database. Default: all.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Check RAG databases against their checksums.
+
+    A workflow that ends with a vacuum writes the checksum of the database beside it. Exit code 1 if a database has
+    changed since.
+    """
+    import asyncio
+
+    found = [await asyncio.to_thread(_verified, name) for name in ([db] if db else database_names())]
+    columns = {"database": "database", "status": "status", "since": "since", "checksum": "checksum"}
+    print_rows(found, columns, as_json=as_json, nothing=_no_databases())
+    if any(row["status"] == "changed" for row in found):
+        raise typer.Exit(1)
+
+
+def database_names() -> list[str]:
+    """The databases on this machine, by name."""
+    folder = _local_folder()
+    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
+    from soliplex.ingester.lib import rag
+    from soliplex.ingester.lib.models import ResourceLockKind
+    from soliplex.ingester.lib.wf.operations import force_release_resource_lock
+
+    path = _path_of(name)
+    broken = None
+    if force:
+        broken = await force_release_resource_lock(rag.rag_resource_key(path), requested_by="vacuum --force")
+    before = _size_of(path)
+    async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=wait):
+        await rag.vacuum(path)
+    holder = f"{broken.holder_kind} {broken.holder_id}" if broken else None
+    return {
+        "database": name,
+        "status": "ok",
+        "bytes_before": before,
+        "bytes_after": _size_of(path),
+        "broken_lock_of": holder,
+    }
+
+
+def _verified(name: str) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from soliplex.ingester.lib.rag import checksum
+
+    path = _path_of(name)
+    record = path.with_name(f"{path.name}.sha256")
+    now = checksum(path)
+    if not record.is_file():
+        return {"database": name, "status": "no record", "since": None, "checksum": now, "recorded": None}
+    recorded = record.read_text(encoding="utf-8").strip()
+    return {
+        "database": name,
+        "status": "unchanged" if recorded == now else "changed",
+        "since": datetime.fromtimestamp(record.stat().st_mtime, UTC),
+        "checksum": now,
+        "recorded": recorded,
+    }
+
+
+def _local_folder() -> Path:
+    from pathlib import Path
+
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.errors import ConfigurationError
+
+    folder = get_settings().lancedb_dir
+    if "://" in folder:
+        raise ConfigurationError("LANCEDB_DIR", f"{folder} is not on this machine", "this command needs a local folder")
+    return Path(folder)
+
+
+def _path_of(name: str) -> Path:
+    from pathlib import Path
+
+    from soliplex.ingester.lib.rag import rag_path
+
+    _local_folder()
+    path = Path(rag_path(name))
+    if not path.is_dir():
+        raise NotFoundError("RAG database", name)
+    return path
+
+
+def _size_of(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _sentence(done: dict[str, Any]) -> str:
+    from soliplex.ingester.cli.output import as_size
+
+    if "error" in done:
+        return f"{done['database']}: {done['error']}"
+    broken = f"; broke the lock of {done['broken_lock_of']}" if done["broken_lock_of"] else ""
+    return f"{done['database']}: {as_size(done['bytes_before'])} before, {as_size(done['bytes_after'])} now{broken}"
+
+
+def _no_databases() -> str:
+    return f"no RAG databases in {_local_folder()}"

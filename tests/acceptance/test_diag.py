@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from soliplex.ingester.cli.lazy import Group, load_command
+from soliplex.ingester.diag.main import COMMANDS
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.models import ResourceLockKind
+from soliplex.ingester.lib.rag import rag_path, rag_resource_key
+from soliplex.ingester.lib.wf import operations
+from tests.support.command_line import CommandLine
+
+
+@pytest.mark.parametrize("group", COMMANDS)
+def test_every_group_lists_its_commands_and_every_command_takes_json(commands: CommandLine, group: str) -> None:
+    table = COMMANDS[group]
+    assert isinstance(table, Group)
+    answer = commands("si-diag", group, "--help")
+    assert table.sentence in answer.words
+    for name, target in table.commands.items():
+        assert f" {name} " in answer.words
+        options = [option for parameter in load_command(name, target).params for option in parameter.opts]
+        assert "--json" in options
+
+
+def test_locks_are_listed_and_released(commands: CommandLine) -> None:
+    assert commands("si-diag", "lock", "list").out == "no locks are held\n"
+    key = "rag:/somewhere"
+    commands.given(operations.acquire_resource_lock(key, "cli:me", ResourceLockKind.CLI))
+
+    (lock,) = commands.json("si-diag", "lock", "list")
+    assert (lock["resource_key"], lock["holder_id"], lock["holder_kind"]) == (key, "cli:me", "cli")
+    assert key in commands("si-diag", "lock", "list").words
+
+    released = commands("si-diag", "lock", "release", key)
+    assert released.out == "released rag:/somewhere, which cli cli:me held\n"
+    again = commands("si-diag", "lock", "release", key)
+    assert (again.code, again.err) == (1, f"error: resource lock {key!r} does not exist\n")
+
+
+def test_workers_are_listed(commands: CommandLine) -> None:
+    assert commands("si-diag", "worker", "list").out == "no workers are running\n"
+    commands.given(operations.check_in("w1", hostname="here", pid=7))
+    (worker,) = commands.json("si-diag", "worker", "list")
+    assert (worker["id"], worker["hostname"], worker["pid"], worker["running_steps"]) == ("w1", "here", 7, 0)
+    assert "w1 here 7 0" in commands("si-diag", "worker", "list").words
+
+
+def test_vacuum_says_which_database_is_missing_or_locked(commands: CommandLine) -> None:
+    missing = commands("si-diag", "lancedb", "vacuum", "nothing")
+    assert (missing.code, missing.err) == (1, "error: RAG database 'nothing' does not exist\n")
+    assert commands("si-diag", "lancedb", "vacuum", "../data").code == 1
+
+    path = Path(rag_path("mine"))
+    path.mkdir(parents=True)
+    commands.given(operations.acquire_resource_lock(rag_resource_key(path), "worker:x", ResourceLockKind.WORKER))
+    locked = commands("si-diag", "lancedb", "vacuum", "mine")
+    assert locked.code == 2
+    assert "is in use by worker worker:x since" in locked.err
+
+    every = commands("si-cli", "vacuum-all", "--json")
+    assert every.code == 2
+    assert [(row["database"], row["status"]) for row in every.json] == [("mine", "locked")]
+
+
+def test_vacuum_with_force_breaks_the_lock_and_compacts(commands: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    vacuumed: list[Path] = []
+
+    async def vacuum(path: Path) -> None:
+        vacuumed.append(path)
+
+    monkeypatch.setattr("soliplex.ingester.lib.rag.vacuum", vacuum)
+    path = Path(rag_path("mine"))
+    path.mkdir(parents=True)
+    (path / "data").write_bytes(b"x" * 2048)
+    commands.given(operations.acquire_resource_lock(rag_resource_key(path), "worker:x", ResourceLockKind.WORKER))
+    answer = commands("si-diag", "lancedb", "vacuum", "mine", "--force")
+    assert answer.code == 0
+    assert answer.out == "mine: 2.0 KiB before, 2.0 KiB now; broke the lock of worker worker:x\n"
+    assert vacuumed == [path]
+    assert commands.json("si-diag", "lock", "list") == []
+
+
+def test_verify_tells_databases_that_something_else_changed(commands: CommandLine) -> None:
+    assert "no RAG databases in" in commands("si-cli", "verify-db").out
+    path = Path(rag_path("mine"))
+    path.mkdir(parents=True)
+    (path / "table").write_text("rows")
+    (row,) = commands.json("si-cli", "verify-db")
+    assert row["status"] == "no record"
+
+    path.with_name("mine.sha256").write_text(row["checksum"] + "\n")
+    (row,) = commands.json("si-diag", "lancedb", "verify", "mine")
+    assert row["status"] == "unchanged"
+
+    (path / "table").write_text("other rows")
+    answer = commands("si-cli", "verify-db", "--json")
+    assert answer.code == 1
+    assert answer.json[0]["status"] == "changed"
+
+
+def test_databases_elsewhere_are_refused_with_a_reason(commands: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANCEDB_DIR", "s3://bucket/rag")
+    get_settings.cache_clear()
+    answer = commands("si-cli", "verify-db")
+    assert answer.code == 2
+    assert answer.err == (
+        "error: LANCEDB_DIR: s3://bucket/rag is not on this machine; this command needs a local folder\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("listing", "dumping", "known"),
+    [
+        (("si-cli", "list-workflows"), ("si-cli", "dump-workflow"), "test_wf"),
+        (("si-diag", "config", "workflows"), ("si-diag", "config", "workflow-def"), "test_wf"),
+        (("si-cli", "list-param-sets"), ("si-cli", "dump-param-set"), "test_base"),
+        (("si-diag", "config", "params"), ("si-diag", "config", "param-def"), "test_base"),
+    ],
+)
+def test_definitions_are_listed_and_dumped(
+    commands: CommandLine, listing: tuple[str, ...], dumping: tuple[str, ...], known: str
+) -> None:
+    assert known in {row["id"] for row in commands.json(*listing)}
+    assert f" {known} " in commands(*listing).words
+    assert f"\nid: {known}\n" in "\n" + commands(*dumping, known).out
+    assert commands.json(*dumping, known)["id"] == known
+    unknown = commands(*dumping, known[:-1])
+    assert unknown.code == 1
+    assert "does not exist; did you mean" in unknown.err
+
+
+def test_the_parameter_set_to_dump_is_by_default_the_default(commands: CommandLine) -> None:
+    assert commands.json("si-cli", "dump-param-set")["id"] == "default"
+
+
+def test_bootstrap_prepares_a_folder_and_does_no_harm_the_second_time(
+    commands: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = commands("si-cli", "bootstrap")
+    assert first.code == 0, first.err
+    assert (tmp_path / ".env").is_file()
+    assert (tmp_path / "config" / "workflows" / "test_wf.yaml").is_file()
+    (tmp_path / ".env").write_text("# mine\n")
+    second = commands("si-cli", "bootstrap")
+    assert second.code == 0
+    assert (tmp_path / ".env").read_text() == "# mine\n"
+    assert "kept .env" in second.out
+    assert json.loads(commands("si-cli", "validate-settings", "--json").out)["problems"] == []
