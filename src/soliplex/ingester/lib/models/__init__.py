@@ -11,8 +11,10 @@ from soliplex.ingester.lib.models.documents import (
     Document,
     DocumentBatch,
     DocumentBytes,
+    DocumentRemoval,
     DocumentURI,
     DocumentURIHistory,
+    SyncState,
 )
 from soliplex.ingester.lib.models.enums import (
     ARTIFACTS_OF_STEP,
@@ -52,6 +54,7 @@ __all__ = [
     "DocumentBatch",
     "DocumentBytes",
     "DocumentInfo",
+    "DocumentRemoval",
     "DocumentURI",
     "DocumentURIHistory",
     "HistoryAction",
@@ -67,6 +70,7 @@ __all__ = [
     "RunStep",
     "RunStepDependency",
     "StepConfig",
+    "SyncState",
     "Table",
     "WorkerCheckin",
     "WorkflowRun",

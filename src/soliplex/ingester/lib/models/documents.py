@@ -107,5 +107,35 @@ class DocumentBytes(Table, table=True):
         super().__init__(**values)
 
 
+class DocumentRemoval(Table, table=True):
+    """What is still stored of a document whose rows are gone: written by the transaction that deletes the rows.
+
+    A crash in between leaves the removal to be finished later. Content that is uploaded again withdraws a removal that
+    has not been started, and waits for one that has.
+    """
+
+    __table_args__ = (
+        sa.CheckConstraint("(started_at IS NULL) = (holder IS NULL)", name="whoever_started_it_holds_it"),
+        sa.Index("ix_documentremoval_requested_at", "requested_at"),
+    )
+
+    doc_hash: str = Field(primary_key=True)
+    target: str = Field(primary_key=True)
+    """`artifacts`, or the resource key of a RAG database."""
+    requested_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    started_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    holder: str | None = None
+
+
+class SyncState(Table, table=True):
+    """How far a client has followed its source, such as a Git repository."""
+
+    source_id: str = Field(primary_key=True)
+    last_commit_sha: str | None = None
+    last_sync_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    branch: str = "main"
+    sync_metadata: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+
+
 def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
     return (end - start).total_seconds() if start and end else None
