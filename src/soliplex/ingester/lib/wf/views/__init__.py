@@ -1,0 +1,56 @@
+"""What the engine's tables tell: read-only queries, paged, in a stable order, by the indexes there are.
+
+    runs        lists of runs, one run, counts by status       activity   what runs now, what changed lately
+    steps       lists of steps, the steps of runs              lifecycle  the life of one run
+    groups      lists of groups, how a group's runs fare       workers    workers, resource locks
+    documents   what runs are about                            paging     Paging, Page
+
+Knows no HTTP and no command line; both show what is read here. Changes nothing: that is what `operations` is for.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.wf.views.activity import Activity, Interval, recent_runs, running_steps
+from soliplex.ingester.lib.wf.views.documents import documents_of
+from soliplex.ingester.lib.wf.views.groups import RunGroupStats, get_run_group, list_run_groups, run_group_stats
+from soliplex.ingester.lib.wf.views.lifecycle import lifecycle_of_run
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, FIRST_ROWS, LARGEST_PAGE, Page, Paging
+from soliplex.ingester.lib.wf.views.runs import (
+    RunWithSteps,
+    count_runs_by_status,
+    get_run,
+    get_run_with_steps,
+    list_runs,
+)
+from soliplex.ingester.lib.wf.views.steps import get_step, list_steps, steps_of_runs
+from soliplex.ingester.lib.wf.views.workers import WorkerView, list_locks, list_workers, running_steps_by_worker
+
+__all__ = [
+    "FIRST_PAGE",
+    "FIRST_ROWS",
+    "LARGEST_PAGE",
+    "Activity",
+    "Interval",
+    "Page",
+    "Paging",
+    "RunGroupStats",
+    "RunWithSteps",
+    "WorkerView",
+    "count_runs_by_status",
+    "documents_of",
+    "get_run",
+    "get_run_group",
+    "get_run_with_steps",
+    "get_step",
+    "lifecycle_of_run",
+    "list_locks",
+    "list_run_groups",
+    "list_runs",
+    "list_steps",
+    "list_workers",
+    "recent_runs",
+    "run_group_stats",
+    "running_steps",
+    "running_steps_by_worker",
+    "steps_of_runs",
+]
