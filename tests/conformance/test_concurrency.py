@@ -144,7 +144,8 @@ async def test_two_who_store_the_same_configurations_at_once_do_not_wait_for_one
 
 async def test_branches_claimed_at_once_by_two_workers_start_their_run_once(postgres_driver: Driver) -> None:
     driver = postgres_driver
-    created = await driver.start(workflow({"x": {"depends_on": []}, "y": {"depends_on": []}}), 1)
+    flow = workflow({"x": {"depends_on": []}, "y": {"depends_on": []}}, events={"item_start": ["tell"]})
+    created = await driver.start(flow, 1)
     one, two = await meet(
         (lambda: driver.claim(worker_id="one", types=["x"]), "start_groups"),
         (lambda: driver.claim(worker_id="two", types=["y"]), "start_runs"),
@@ -168,7 +169,7 @@ async def test_branches_that_end_at_once_release_their_join_once(postgres_driver
 
 async def test_tasks_that_end_at_once_end_their_map_once(postgres_driver: Driver) -> None:
     driver = postgres_driver
-    created = await driver.start(workflow({"m": {"map": True}}), 1)
+    created = await driver.start(workflow({"m": {"map": True}}, events={"item_end": ["tell"]}), 1)
     step = await driver.claim_one()
     await driver.finish(expanded(step, range(40)))
     tasks = await driver.claim()

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, ClassVar, Final, override
+from uuid import uuid4
 
 import hypothesis
 from hypothesis import strategies as st
@@ -136,14 +137,22 @@ class EngineMachine(RuleBasedStateMachine):
             self.held[step.id] = step
 
     @precondition(lambda self: self.held)
-    @rule(picks=st.lists(st.tuples(SOME, OUTCOMES), min_size=1, max_size=5))
-    def finish_some(self, picks: list[tuple[int, str]]) -> None:
+    @rule(
+        picks=st.lists(st.tuples(SOME, OUTCOMES), min_size=1, max_size=5),
+        types=st.sampled_from([(), (), ("b", "c", "d", "store"), ("b", "m")]),
+    )
+    def finish_some(self, picks: list[tuple[int, str]], types: tuple[str, ...]) -> None:
         steps = list(self.held.values())
         chosen = {steps[pick % len(steps)].id: (outcome, pick) for pick, outcome in picks}
         results = [result_of(self.held[step_id], *outcome) for step_id, outcome in chosen.items()]
-        finished = self.do(self.driver.finish(*results))
+        following = ops.Following(WORKERS[0], str(uuid4()), frozenset(types)) if types else None
+        finished = self.do(self.driver.finish(*results, following=following))
         assert not finished.lost
         self.lose([self.held[step_id] for step_id in chosen])
+        for step in finished.followers:
+            assert step.type in types
+            assert step.id not in self.held, "a step is held once"
+            self.held[step.id] = step
 
     @rule(picks=st.lists(st.tuples(SOME, OUTCOMES), min_size=3, max_size=8))
     def work(self, picks: list[tuple[int, str]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.models import RunStatus
+from soliplex.ingester.lib.models.statements import to_json
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored
 from tests.support.engine import (
@@ -47,7 +48,7 @@ async def test_a_completed_step_keeps_its_output_and_makes_its_dependents_ready(
         step_id=step.id,
         run_id=step.run_id,
         lease=step.lease,
-        output={"pages": [1, "zwei", None, {"x": 1.5}]},
+        output=to_json({"pages": [1, "zwei", None, {"x": 1.5}]}),
         message="two pages",
         meta={"parser": "native"},
         started_at=started_at + timedelta(microseconds=500),

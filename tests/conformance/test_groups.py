@@ -65,7 +65,7 @@ async def test_recomputing_changes_nothing_that_is_right(driver: Driver, ending:
 
 
 async def test_recomputing_a_run_under_way_does_not_begin_it_anew(driver: Driver) -> None:
-    created = await driver.start(linear("a"), 1)
+    created = await driver.start(workflow({"a": {}}, events={"item_start": ["tell"]}), 1)
     await driver.finish(released(await driver.claim_one()))
     assert await ops.recompute_run_status(created.run_ids[0], now=driver.now()) == "RUNNING"
     await driver.drain()
@@ -85,7 +85,7 @@ async def test_counters_broken_by_hand_are_put_right(driver: Driver) -> None:
 
 
 async def test_a_run_that_was_kept_open_by_a_wrong_counter_ends_when_it_is_recomputed(driver: Driver) -> None:
-    created = await driver.start(linear("a"), 2)
+    created = await driver.start(workflow({"a": {}}, events={"item_end": ["tell"]}), 2)
     first, second = await driver.claim()
     await execute("UPDATE workflowrun SET remaining_steps = 5 WHERE id = :id", id=first.run_id)
     await driver.complete(first, second)

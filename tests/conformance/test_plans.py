@@ -207,6 +207,11 @@ HOT: Final[dict[str, Hot]] = {
     "release_steps": Hot("runstep", {"results": RESULTS, "now": NOW}),
     "fail_steps": Hot("", {"ids": IDS, "now": NOW}),
     "release_dependents": Hot("runstepdependency", {"ids": IDS}, sorts=True),
+    "claim_dependents": Hot(
+        "runstepdependency",
+        {"ids": IDS, "types": ["a", "b"], "strange_runs": IDS, "worker_id": "w", "lease": "x", "now": NOW},
+        sorts=True,
+    ),
     "cancel_waiting_steps": Hot("ix_runstep_workflow_run_id", {"ids": IDS, "now": NOW}),
     "cancel_waiting_tasks": Hot("ix_runstep_parent_step_id", {"ids": IDS, "now": NOW}),
     "mark_runs_stopping": Hot("workflowrun", {"ids": IDS, "now": NOW}),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlmodel import col, select
@@ -24,6 +25,7 @@ from soliplex.ingester.lib.models import (
     WorkflowRun,
 )
 from soliplex.ingester.lib.models.statements import _statement as make_statement
+from soliplex.ingester.lib.models.statements import to_json
 from soliplex.ingester.lib.models.transactions import single
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry, use_registry
@@ -95,7 +97,8 @@ def linear(*keys: str, **facts: Any) -> WorkflowDefinition:
 
 
 def completed(step: ClaimedStep, output: Any = None) -> Completed:
-    return Completed(step_id=step.id, run_id=step.run_id, lease=step.lease, output=output)
+    text = None if output is None else to_json(output)
+    return Completed(step_id=step.id, run_id=step.run_id, lease=step.lease, output=text, run=step.run)
 
 
 def errored(
@@ -169,8 +172,13 @@ class Driver:
         assert steps, "nothing was there to be claimed"
         return steps[0]
 
-    async def finish(self, *results: Result) -> ops.Finished:
-        return await ops.finish_steps(results, now=self.now())
+    async def finish(self, *results: Result, following: ops.Following | None = None) -> ops.Finished:
+        return await ops.finish_steps(results, following=following, now=self.now())
+
+    async def complete_and_follow(self, *steps: ClaimedStep, types: Iterable[str]) -> list[ClaimedStep]:
+        """Complete steps, and claim what becomes ready by it."""
+        following = ops.Following(self.worker_id, str(uuid4()), frozenset(types))
+        return (await self.finish(*map(completed, steps), following=following)).followers
 
     async def complete(self, *steps: ClaimedStep, output: Any = None) -> ops.Finished:
         return await self.finish(*(completed(step, output) for step in steps))

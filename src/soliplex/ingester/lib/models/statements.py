@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 _NAME = re.compile(r"^-- :(name|fragment) (\w+)\s*$", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{(\w+)\}")
@@ -22,13 +22,17 @@ _COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"('(?:[^']|'')*')|(?<![:\w]):([a-z_]\w*)")
 
 
+# `json.dumps` would make an encoder for every call.
+to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 class Json(NamedTuple):
     """A parameter that is sent as JSON text."""
 
     value: Any
 
     def text(self) -> str:
-        return json.dumps(self.value, ensure_ascii=False, separators=(",", ":"))
+        return to_json(self.value)
 
 
 class Call(NamedTuple):

@@ -179,6 +179,6 @@ def datetime_of(row: Row, name: str) -> datetime | None:
 
 
 def json_of(row: Row, name: str) -> Any:
-    """A JSON column, which SQLite gives as text and PostgreSQL as what the text says."""
+    """A JSON column, which scripts read as text (`CAST(it AS text)`): what nobody asks for need not be decoded."""
     value = row[name]
-    return json.loads(value) if isinstance(value, str) and isinstance(row, sqlite3.Row) else value
+    return {} if value == "{}" else value if value is None else json.loads(value)

@@ -332,7 +332,8 @@ def _forbidden(old: str, new: str) -> str:
     return f"{old} <> {new} AND NOT ({allowed})"
 
 
-# The condition stands in WHEN, so the function is entered only to refuse: no cost on the hot path.
+# The condition stands in WHEN, so the function is entered only to refuse. AFTER: before an update, PostgreSQL would
+# lock every row once more, only to show it to the condition.
 _REFUSE = """
 CREATE FUNCTION refuse_status_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -340,7 +341,7 @@ BEGIN
 END $$
 """
 _TRIGGER_POSTGRES = f"""
-CREATE TRIGGER runstep_status_changes_are_valid BEFORE UPDATE OF status ON runstep
+CREATE TRIGGER runstep_status_changes_are_valid AFTER UPDATE OF status ON runstep
 FOR EACH ROW WHEN ({_forbidden("OLD.status", "NEW.status")}) EXECUTE FUNCTION refuse_status_change()
 """
 _TRIGGER_SQLITE = f"""

@@ -1,7 +1,7 @@
 """The events that go with a change of state: rows for the outbox, made by the transaction that makes the change.
 
-An event without a handler is a record. Those of groups and runs, and failures, are always kept; a step's start and end
-only where a handler asks for them, since the step's own row says as much.
+An event without a handler is a record. Those of groups, and failures, are always kept; the start and end of runs and
+steps only where a handler asks for them, since their own rows say as much, and whoever lists events merges them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionEr
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.sql import SQL
 
-ONLY_WITH_HANDLER: Final = frozenset({LifeCycleEvent.STEP_START, LifeCycleEvent.STEP_END})
+ONLY_WITH_HANDLER: Final = frozenset(
+    {LifeCycleEvent.ITEM_START, LifeCycleEvent.ITEM_END, LifeCycleEvent.STEP_START, LifeCycleEvent.STEP_END}
+)
 
 
 class Outbox:
@@ -26,6 +28,7 @@ class Outbox:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._rows: list[dict[str, Any]] = []
+        self._known: dict[tuple[str, str], tuple[EventHandler, ...]] = {}
 
     def add(
         self,
@@ -56,6 +59,12 @@ class Outbox:
         return any("handler" in row for row in self._rows)
 
     def _handlers(self, workflow_id: str, event: LifeCycleEvent) -> tuple[EventHandler, ...]:
+        known = self._known.get((workflow_id, event))
+        if known is None:
+            known = self._known[workflow_id, event] = self._look_up(workflow_id, event)
+        return known
+
+    def _look_up(self, workflow_id: str, event: LifeCycleEvent) -> tuple[EventHandler, ...]:
         try:
             return self._registry.workflow(workflow_id).handlers_for(event)
         except (UnknownDefinitionError, DefinitionError):

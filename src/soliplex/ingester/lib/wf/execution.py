@@ -21,7 +21,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.deadlines import LONG, Deadlines
 from soliplex.ingester.lib.wf.definitions import StepDefinition
 from soliplex.ingester.lib.wf.errors import DefinitionError, PermanentError, PoolStopped
-from soliplex.ingester.lib.wf.handlers import Handler, StepContext, arguments_for, resolve
+from soliplex.ingester.lib.wf.handlers import Handler, StepContext, arguments_at_hand, arguments_for, resolve
 from soliplex.ingester.lib.wf.isolation import ProcessPool, run_inline
 from soliplex.ingester.lib.wf.links import insist
 from soliplex.ingester.lib.wf.probes import NoProbe, Probe
@@ -30,6 +30,7 @@ from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expan
 
 LONGEST_MESSAGE: Final = 2_000
 LONGEST_TRACEBACK: Final = 20_000
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Clock(Protocol):
@@ -77,7 +78,8 @@ class Executor:
         return [self._result(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
-        arguments = await insist(lambda: arguments_for(handler, steps))
+        at_hand = arguments_at_hand(handler, steps[0])
+        arguments = [at_hand] if at_hand is not None else await insist(lambda: arguments_for(handler, steps))
         if self._is_probed:
             await self._probe.reach("before_handler")
         if handler.batch_limit is None:
@@ -106,11 +108,12 @@ class Executor:
         if isinstance(output, Exception):
             return errored(step, output, started_at)
         try:
-            if output is not None:
-                check_storable(output)
+            text = None if output is None else storable_json(output)
         except PermanentError as exc:
             return errored(step, exc, started_at)
-        return Completed(step_id=step.id, run_id=step.run_id, lease=step.lease, output=output, started_at=started_at)
+        return Completed(
+            step_id=step.id, run_id=step.run_id, lease=step.lease, output=text, started_at=started_at, run=step.run
+        )
 
     async def _expand(self, step: ClaimedStep, definition: StepDefinition) -> Result:
         items = await insist(lambda: _items_of(step, definition))
@@ -158,15 +161,16 @@ def _many(handler: Handler, results: Any, expected: int) -> list[Any]:
     return results
 
 
-def check_storable(output: Any) -> None:
-    """See that a result can be stored as JSON on either database; one that cannot would take its whole batch down."""
+def storable_json(output: Any) -> str:
+    """A result as JSON that either database takes; one that cannot be stored would take its whole batch down."""
     try:
-        text = json.dumps(output, ensure_ascii=False, allow_nan=False)
+        text = _encode(output)
         text.encode()
     except (TypeError, ValueError, RecursionError) as exc:
         raise PermanentError(f"the handler's result cannot be stored as JSON: {exc}") from exc
     if "\\u0000" in text:
         raise PermanentError("the handler's result cannot be stored as JSON: a text in it holds a NUL character")
+    return text
 
 
 def errored(step: ClaimedStep, exc: BaseException, started_at: datetime | None = None) -> Errored:

@@ -14,9 +14,9 @@ from itertools import count
 from typing import Final
 
 from soliplex.ingester.lib.wf.execution import LONGEST_MESSAGE, storable_text
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, SteadyLink, is_about_the_data
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, SteadyLink, is_about_the_data
 from soliplex.ingester.lib.wf.metrics import Metrics
-from soliplex.ingester.lib.wf.operations.finish import Finished, finish_steps
+from soliplex.ingester.lib.wf.operations.finish import Finished, Following, finish_steps
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.work import Errored, Released, Result
 
@@ -40,11 +40,15 @@ class Finisher:
         probe: Probe | None,
         clock: Callable[[], datetime],
         on_finished: Callable[[Finished], None],
+        following: Callable[[], Following | None],
+        doubts: Doubts,
     ) -> None:
         self._metrics = metrics
         self._probe = probe
         self._clock = clock
         self._on_finished = on_finished
+        self._following = following
+        self._doubts = doubts
         self._link = SteadyLink()
         self._waiting: list[Result] = []
         self._arrived = asyncio.Event()
@@ -80,11 +84,14 @@ class Finisher:
     async def _record(self, batch: list[Result]) -> None:
         pause = FIRST_PAUSE
         for number in count(1):
+            following = self._following()
             try:
                 await self._reach("before_finish")
-                finished = await finish_steps(batch, link=self._link, now=self._clock())
+                finished = await finish_steps(batch, following=following, link=self._link, now=self._clock())
                 await self._reach("after_finish")
             except Exception as exc:  # noqa: BLE001  whatever it is: a worker that records no more only seems to work
+                if following is not None:
+                    self._doubts.add(following.lease)
                 is_a_mistake = not isinstance(exc, TROUBLES_OF_THE_DATABASE)
                 if is_about_the_data(exc) or (is_a_mistake and number >= ENOUGH):
                     await self._record_apart(batch, exc)

@@ -26,6 +26,7 @@ from soliplex.ingester.lib.wf.work import ClaimedStep
 
 type Loader = Callable[[Sequence[ClaimedStep]], Awaitable[Sequence[Any]]]
 
+_NAMED: Final = frozenset({inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY})
 _BATCH_LIMIT: Final = "__batch_limit__"
 _ISOLATION: Final = "__isolation__"
 
@@ -62,6 +63,8 @@ class Handler:
     is_async: bool
     batch_limit: int | None
     isolation: Isolation
+    wants_little: bool
+    """Whether all that it asks for is known as soon as a step is claimed."""
 
 
 @lru_cache(maxsize=1024)
@@ -69,7 +72,7 @@ def resolve(method: str) -> Handler:
     """Find the function of a dotted path."""
     function = _import(method)
     parameters = inspect.signature(function).parameters.values()
-    named = [each for each in parameters if each.kind in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY}]
+    named = [each for each in parameters if each.kind in _NAMED]
     return Handler(
         method=method,
         function=function,
@@ -79,6 +82,7 @@ def resolve(method: str) -> Handler:
         is_async=inspect.iscoroutinefunction(function),
         batch_limit=getattr(function, _BATCH_LIMIT, None),
         isolation=getattr(function, _ISOLATION, Isolation.INLINE),
+        wants_little=all(each.kind in _NAMED and each.name in _AT_HAND for each in parameters),
     )
 
 
@@ -123,6 +127,13 @@ _loaders: Final[dict[str, Loader]] = {}
 def provide(name: str, loader: Loader) -> None:
     """Let handlers ask for `name`. The loader gives one value for each step."""
     _loaders[name] = loader
+
+
+def arguments_at_hand(handler: Handler, step: ClaimedStep) -> dict[str, Any] | None:
+    """The keyword arguments of a call for which nothing has to be loaded; None for any other."""
+    if not handler.wants_little:
+        return None
+    return {name: _AT_HAND[name](step) for name in handler.wanted}
 
 
 async def arguments_for(handler: Handler, steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:

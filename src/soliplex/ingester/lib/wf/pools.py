@@ -83,8 +83,10 @@ class ConsumerPool:
         self._services = services
         self._queue: deque[list[ClaimedStep]] = deque()
         self._queued = 0
-        self._work = asyncio.Condition()
+        self._work = asyncio.Event()
         self._room = asyncio.Event()
+        self._types: set[str] = set()
+        """Those that were claimed so far."""
         self._typical = 0.0
         self._ahead = size
         """How many steps to hold that wait for a slot."""
@@ -124,7 +126,10 @@ class ConsumerPool:
                 continue
             pause = FIRST_PAUSE
             if claim.steps:
-                await self._accept(claim)
+                if self._services.probe is not None:
+                    await self._services.probe.reach("after_claim")
+                self._services.on_claimed(claim)
+                self._accept(claim.steps, claim.resource_key)
             elif not claim.lost_race:
                 await self._services.doorbell.wait(rings, self._time_to_wait(claim))
 
@@ -140,12 +145,13 @@ class ConsumerPool:
         slice_ends = time.monotonic() + SLICE
         while True:
             if not self._queue:
-                self._room.set()
-                async with self._work:
-                    await self._work.wait_for(lambda: self._queue or self._stopping)
-                if self._stopping and not self._queue:
+                if self._stopping:
                     return
-            elif time.monotonic() > slice_ends:
+                self._room.set()
+                self._work.clear()
+                await self._work.wait()
+                continue
+            if time.monotonic() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time.monotonic() + SLICE
                 continue
@@ -167,8 +173,23 @@ class ConsumerPool:
             steps = self._queue.popleft()
             self._queued -= len(steps)
             self._release(steps)
-        async with self._work:
-            self._work.notify_all()
+        self._work.set()
+
+    def accepts(self, step_type: str) -> bool:
+        return self._accepted.accepts(step_type)
+
+    def types_to_follow(self) -> set[str]:
+        """The types of which steps may be claimed as soon as they become ready, along with what made them so.
+
+        Runs that have begun go before others: they may double what is held, and then claiming waits.
+        """
+        return self._types if not self._stopping and self._queued < 2 * self._ahead else set()
+
+    def follow(self, steps: list[ClaimedStep]) -> None:
+        """Take steps that were claimed as soon as they became ready."""
+        if steps:
+            self._services.metrics.incr("claim_success", len(steps), pool=self.name)
+            self._accept(steps, None)
 
     def look_again(self) -> None:
         """Results were recorded: there may be room for more."""
@@ -224,24 +245,23 @@ class ConsumerPool:
             services.metrics.incr("claim_lost_race" if claim.lost_race else "claim_idle", pool=self.name)
         return claim
 
-    async def _accept(self, claim: Claim) -> None:
-        services = self._services
-        if services.probe is not None:
-            await services.probe.reach("after_claim")
-        services.on_claimed(claim)
+    def _accept(self, steps: list[ClaimedStep], resource_key: str | None) -> None:
+        """Queue what was claimed; what is not to be executed goes back."""
         if self._stopping:
-            self._release(claim.steps)
+            self._release(steps)
             return
-        cancelled = [step for step in claim.steps if step.run["cancel_requested_at"] is not None]
+        cancelled = [step for step in steps if step.run["cancel_requested_at"] is not None]
         if cancelled:
             self._release(cancelled)
-        if claim.resource_key is not None:
-            self.leases_with_lock.add(claim.steps[0].lease)
-        for assignment in _assignments(claim, set(map(id, cancelled))):
-            self._queue.append(assignment)
-            self._queued += len(assignment)
-        async with self._work:
-            self._work.notify_all()
+            steps = [step for step in steps if step.run["cancel_requested_at"] is None]
+        if not steps:
+            return
+        if resource_key is not None:
+            self.leases_with_lock.add(steps[0].lease)
+        self._types |= {step.type for step in steps}
+        self._queue.extend([steps] if resource_key is not None else _assignments(steps))
+        self._queued += len(steps)
+        self._work.set()
 
     async def _execute(self, steps: list[ClaimedStep]) -> None:
         """Execute an assignment: in one call where the handler takes many, else one step after the other."""
@@ -300,13 +320,8 @@ def _forget_cancellations(task: asyncio.Task[None]) -> None:
         task.uncancel()
 
 
-def _assignments(claim: Claim, left_out: set[int]) -> list[list[ClaimedStep]]:
-    """What a slot takes at once: all steps under one lock; steps that share a call; else a single step."""
-    steps = [step for step in claim.steps if id(step) not in left_out]
-    if not steps:
-        return []
-    if claim.resource_key is not None:
-        return [steps]
+def _assignments(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
+    """What a slot takes at once: steps that share a call, else a single step."""
     grouped: dict[tuple[str, str], list[ClaimedStep]] = {}
     for step in steps:
         grouped.setdefault((step.workflow_id, step.name), []).append(step)

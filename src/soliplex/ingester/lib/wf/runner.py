@@ -32,7 +32,7 @@ from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool
-from soliplex.ingester.lib.wf.operations.finish import Finished
+from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
 from soliplex.ingester.lib.wf.operations.workers import Reaped
 from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices
@@ -105,7 +105,14 @@ class Worker:
         self._bus = LifecycleBus(
             self.id, clock=clock, doubts=self._doubts, probe=probe, timeout=self.config.step_timeout
         )
-        self._finisher = Finisher(metrics=self._metrics, probe=probe, clock=clock, on_finished=self._on_finished)
+        self._finisher = Finisher(
+            metrics=self._metrics,
+            probe=probe,
+            clock=clock,
+            on_finished=self._on_finished,
+            following=self._following,
+            doubts=self._doubts,
+        )
         self._pools = self._make_pools()
 
     @property
@@ -220,6 +227,11 @@ class Worker:
         if claim.has_deliveries:
             self._bus.wake()
 
+    def _following(self) -> Following | None:
+        """The claim to make along with recording results: of the types whose pools run short of work."""
+        types = frozenset[str]().union(*(pool.types_to_follow() for pool in self._pools))
+        return Following(self.id, str(uuid4()), types) if types else None
+
     def _on_finished(self, finished: Finished) -> None:
         if finished.ready_types or finished.released or finished.errored:
             self._doorbell.ring()
@@ -228,6 +240,8 @@ class Worker:
         if finished.has_deliveries:
             self._bus.wake()
         for pool in self._pools:
+            if finished.followers:
+                pool.follow([step for step in finished.followers if pool.accepts(step.type)])
             pool.look_again()
 
     def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:

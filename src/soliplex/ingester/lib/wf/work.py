@@ -67,6 +67,26 @@ class ClaimedStep:
         return step
 
 
+def claimed_step(row: Row, run: Row, *, worker_id: str, lease: str, now: datetime) -> ClaimedStep:
+    """The step that a claim has just read back."""
+    return ClaimedStep(
+        id=row["id"],
+        run_id=row["workflow_run_id"],
+        name=row["workflow_step_name"],
+        type=row["step_type"],
+        lease=lease,
+        resource_key=row["resource_key"],
+        parent_id=row["parent_step_id"],
+        timeout=row["timeout_seconds"],
+        workflow_id=run["workflow_definition_id"],
+        group_id=run["run_group_id"],
+        worker_id=worker_id,
+        claimed_at=now,
+        row=row,
+        run=run,
+    )
+
+
 def _value(row: Row, name: str) -> Any:
     match name:
         case "created_date":
@@ -99,10 +119,13 @@ class Completed:
     step_id: int
     run_id: int
     lease: str
-    output: Any = None
+    output: str | None = None
+    """As JSON."""
     message: str | None = None
     meta: Mapping[str, Any] | None = None
     started_at: datetime | None = None
+    run: Row | None = None
+    """The run as the claim saw it: what follows the step may be claimed along with recording it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

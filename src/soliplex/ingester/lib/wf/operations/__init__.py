@@ -18,6 +18,7 @@ from soliplex.ingester.lib.wf.operations.deliveries import (
 )
 from soliplex.ingester.lib.wf.operations.finish import (
     Finished,
+    Following,
     complete_step,
     error_step,
     finish_steps,
@@ -57,6 +58,7 @@ __all__ = [
     "Claim",
     "Delivery",
     "Finished",
+    "Following",
     "NewRun",
     "NotFoundError",
     "Pool",

@@ -21,7 +21,7 @@ from soliplex.ingester.lib.models.transactions import Link, Row, Rows, Script, d
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.work import ClaimedStep
+from soliplex.ingester.lib.wf.work import ClaimedStep, claimed_step
 
 DEFAULT_LOCK_TTL: Final = timedelta(minutes=5)
 
@@ -190,7 +190,10 @@ def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedSte
     if waiting and (busy := (yield from _begin_runs(waiting, runs, outbox, holder.now))):
         yield from _leave([row for row in rows if row["workflow_run_id"] in busy], holder)
         rows = [row for row in rows if row["workflow_run_id"] not in busy]
-    steps = [_claimed(row, runs[row["workflow_run_id"]], holder) for row in rows]
+    steps = [
+        claimed_step(row, runs[row["workflow_run_id"]], worker_id=holder.worker_id, lease=holder.lease, now=holder.now)
+        for row in rows
+    ]
     steps.sort(key=_place_in_queue)
     if outbox.wants({run["workflow_definition_id"] for run in run_rows}, LifeCycleEvent.STEP_START):
         for step in steps:
@@ -240,22 +243,3 @@ def _leave(rows: Sequence[Row], holder: _Holder) -> Script[None]:
     """
     yield SQL.release_steps(results=Json([{"id": row["id"], "lease": holder.lease} for row in rows]), now=holder.now)
     yield SQL.drop_locks_of_leases(leases=[holder.lease])
-
-
-def _claimed(row: Row, run: Row, holder: _Holder) -> ClaimedStep:
-    return ClaimedStep(
-        id=row["id"],
-        run_id=row["workflow_run_id"],
-        name=row["workflow_step_name"],
-        type=row["step_type"],
-        lease=holder.lease,
-        resource_key=row["resource_key"],
-        parent_id=row["parent_step_id"],
-        timeout=row["timeout_seconds"],
-        workflow_id=run["workflow_definition_id"],
-        group_id=run["run_group_id"],
-        worker_id=holder.worker_id,
-        claimed_at=holder.now,
-        row=row,
-        run=run,
-    )

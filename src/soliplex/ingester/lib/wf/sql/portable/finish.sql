@@ -50,6 +50,25 @@ UPDATE runstep SET remaining_deps = remaining_deps - edge.n
  WHERE runstep.id = edge.step_id AND remaining_deps > 0
 RETURNING id, step_type, remaining_deps;
 
+-- As release_dependents; what becomes ready is claimed at once, except in runs that are to stop, or of which the worker knows
+-- too little.
+-- :name claim_dependents
+UPDATE runstep
+   SET remaining_deps = remaining_deps - edge.n,
+       status = CASE WHEN {follows} THEN 'RUNNING' ELSE status END,
+       worker_id = CASE WHEN {follows} THEN :worker_id ELSE worker_id END,
+       lease_token = CASE WHEN {follows} THEN :lease ELSE lease_token END,
+       start_date = CASE WHEN {follows} THEN :now ELSE start_date END,
+       status_date = CASE WHEN {follows} THEN :now ELSE status_date END
+  FROM (SELECT step_id, count(*) AS n FROM runstepdependency
+         WHERE depends_on_id IN (SELECT value FROM json_each(:ids)) GROUP BY step_id) edge
+ WHERE runstep.id = edge.step_id AND remaining_deps > 0
+RETURNING {claimed_columns}, remaining_deps, status;
+
+-- :fragment follows
+remaining_deps = edge.n AND status = 'PENDING' AND resource_key IS NULL
+    AND step_type IN (SELECT value FROM json_each(:types)) AND workflow_run_id NOT IN (SELECT value FROM json_each(:strange_runs))
+
 -- :name cancel_waiting_steps
 UPDATE runstep SET status = 'CANCELLED', completed_date = :now, status_date = :now, available_at = NULL
  WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND {waiting}

@@ -18,12 +18,13 @@ status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AN
 
 -- :fragment claimed_columns
 id, workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step, created_date,
-    priority, queue_key, retry, retries, status_meta, resource_key, parent_step_id, item_index, timeout_seconds, isolation,
-    optional, input
+    priority, queue_key, retry, retries, CAST(status_meta AS text) AS status_meta, resource_key, parent_step_id, item_index, timeout_seconds, isolation,
+    optional, CAST(input AS text) AS input
 
 -- What a worker needs to know of a run.
 -- :fragment claimed_run_columns
-id, workflow_definition_id, run_group_id, batch_id, doc_id, status, run_params, input, cancel_requested_at
+id, workflow_definition_id, run_group_id, batch_id, doc_id, status, CAST(run_params AS text) AS run_params,
+    CAST(input AS text) AS input, cancel_requested_at
 
 -- :fragment run_columns
 id, workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, start_date, completed_date, status,

@@ -22,7 +22,8 @@ DELETE FROM resourcelock WHERE resource_key = :resource_key AND holder_id = :hol
 
 -- :name force_release_lock
 DELETE FROM resourcelock WHERE resource_key = :resource_key
-RETURNING resource_key, holder_id, holder_kind, step_id, acquired_at, expires_at, holder_meta;
+RETURNING resource_key, holder_id, holder_kind, step_id, acquired_at, expires_at,
+          CAST(holder_meta AS text) AS holder_meta;
 
 -- :name sweep_locks
 DELETE FROM resourcelock
@@ -33,7 +34,8 @@ DELETE FROM resourcelock
 RETURNING resource_key;
 
 -- :name find_lock
-SELECT resource_key, holder_id, holder_kind, step_id, acquired_at, expires_at, holder_meta FROM resourcelock
+SELECT resource_key, holder_id, holder_kind, step_id, acquired_at, expires_at, CAST(holder_meta AS text) AS holder_meta
+  FROM resourcelock
  WHERE resource_key = :resource_key;
 
 -- :name name_step_of_lock

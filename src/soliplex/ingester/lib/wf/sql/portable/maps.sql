@@ -22,7 +22,8 @@ UPDATE runstep SET lease_token = NULL, remaining_tasks = json_extract(x.value, '
 RETURNING id, workflow_run_id, step_type;
 
 -- :name output_of_step
-SELECT output FROM runstep WHERE workflow_run_id = :run_id AND workflow_step_name = :name AND parent_step_id IS NULL;
+SELECT CAST(output AS text) AS output FROM runstep
+ WHERE workflow_run_id = :run_id AND workflow_step_name = :name AND parent_step_id IS NULL;
 
 -- :name parents_by_id
 SELECT id, remaining_tasks, workflow_run_id FROM runstep
@@ -63,5 +64,5 @@ UPDATE runstep SET status = 'CANCELLED', completed_date = :now, status_date = :n
 RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;
 
 -- :name outputs_of_dependencies
-SELECT e.step_id, d.workflow_step_name, d.output FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
+SELECT e.step_id, d.workflow_step_name, CAST(d.output AS text) AS output FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
  WHERE e.step_id IN (SELECT value FROM json_each(:ids));

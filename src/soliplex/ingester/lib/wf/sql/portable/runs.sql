@@ -91,5 +91,5 @@ SELECT id FROM configset WHERE yaml_id = :yaml_id AND yaml_hash = :hash;
 INSERT INTO configsetitem (config_set_id, config_id) VALUES (:config_set_id, :config_id) ON CONFLICT DO NOTHING;
 
 -- :name step_configs_by_id
-SELECT id, created_date, step_type, config_json, cuml_config_json, cuml_hash FROM stepconfig
+SELECT id, created_date, step_type, CAST(config_json AS text) AS config_json, cuml_config_json, cuml_hash FROM stepconfig
  WHERE id IN (SELECT value FROM json_each(:ids));

@@ -6,7 +6,8 @@ WITH picked AS MATERIALIZED (
 UPDATE lifecyclehistory
    SET status = 'RUNNING', status_date = :now, worker_id = :worker_id, lease_token = :lease
   FROM picked WHERE id = picked_id
-RETURNING id, event, handler_name, run_group_id, workflow_run_id, step_id, retry, retries, status_meta;
+RETURNING id, event, handler_name, run_group_id, workflow_run_id, step_id, retry, retries,
+          CAST(status_meta AS text) AS status_meta;
 
 -- :name error_event
 UPDATE lifecyclehistory

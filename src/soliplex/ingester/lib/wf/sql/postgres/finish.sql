@@ -44,6 +44,22 @@ UPDATE runstep SET remaining_deps = remaining_deps - edge.n
  WHERE runstep.id = edge.step_id AND remaining_deps > 0
 RETURNING runstep.id, step_type, remaining_deps;
 
+-- :name claim_dependents
+UPDATE runstep
+   SET remaining_deps = remaining_deps - edge.n,
+       status = CASE WHEN {follows} THEN 'RUNNING' ELSE status END,
+       worker_id = CASE WHEN {follows} THEN :worker_id ELSE worker_id END,
+       lease_token = CASE WHEN {follows} THEN :lease ELSE lease_token END,
+       start_date = CASE WHEN {follows} THEN CAST(:now AS timestamptz) ELSE start_date END,
+       status_date = CASE WHEN {follows} THEN CAST(:now AS timestamptz) ELSE status_date END
+  FROM (SELECT step_id, count(*) AS n FROM runstepdependency WHERE depends_on_id = ANY(:ids) GROUP BY step_id) edge
+ WHERE runstep.id = edge.step_id AND remaining_deps > 0
+RETURNING {claimed_columns}, remaining_deps, status;
+
+-- :fragment follows
+remaining_deps = edge.n AND status = 'PENDING' AND resource_key IS NULL AND step_type = ANY(:types)
+    AND NOT workflow_run_id = ANY(:strange_runs)
+
 -- :name cancel_waiting_steps
 UPDATE runstep SET status = 'CANCELLED', completed_date = :now, status_date = :now, available_at = NULL
  WHERE workflow_run_id = ANY(:ids) AND {waiting}

@@ -51,5 +51,5 @@ UPDATE runstep SET status = 'CANCELLED', completed_date = :now, status_date = :n
 RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;
 
 -- :name outputs_of_dependencies
-SELECT e.step_id, d.workflow_step_name, d.output FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
+SELECT e.step_id, d.workflow_step_name, CAST(d.output AS text) AS output FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
  WHERE e.step_id = ANY(:ids);

@@ -36,4 +36,4 @@ SELECT a.id, b.id
 SELECT pg_notify(:channel, '');
 
 -- :name step_configs_by_id
-SELECT id, created_date, step_type, config_json, cuml_config_json, cuml_hash FROM stepconfig WHERE id = ANY(:ids);
+SELECT id, created_date, step_type, CAST(config_json AS text) AS config_json, cuml_config_json, cuml_hash FROM stepconfig WHERE id = ANY(:ids);
