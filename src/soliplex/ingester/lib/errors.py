@@ -2,9 +2,18 @@
 
     IngesterError                  anything this package raises on purpose; says what to do about it
     ├── ConfigurationError         a setting is wrong; names the setting and the fix
+    ├── InvalidInputError          a value that somebody gave is wrong; names the field and the fix
     ├── NotFoundError              a named thing does not exist
+    │   ├── DocumentURINotFoundError no document lives at this URI of this source
     │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
     ├── ConflictError              the thing is in a state that forbids the request
+    ├── StorageError               the bytes of documents
+    │   ├── DocumentTooLargeError  more bytes than are accepted; names the limit
+    │   │   └── NoRoomError        the disk could not hold it
+    │   ├── StoreUnavailableError  the store does not work now; trying again may help
+    │   ├── DamagedBlobError       what is stored is not what was stored
+    │   └── InvalidKeyError        a key that would leave the store
+    │   ├── BeingRemovedError      the same content is being deleted at this moment
     │   └── LockedError            another holds it for now
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
@@ -50,6 +59,15 @@ class ConfigurationError(IngesterError):
         self.setting = setting
         self.problem = problem
         self.fix = fix
+
+
+class InvalidInputError(IngesterError):
+    """A value that somebody gave is wrong. The message names the field, and says what it should be."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
 
 
 class NotFoundError(IngesterError):

@@ -13,7 +13,16 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings
 
-from soliplex.ingester.lib.config.checks import http_address, rate, signing_secret, split_items, upper_case
+from soliplex.ingester.lib.config.checks import (
+    folder_name,
+    http_address,
+    options,
+    rate,
+    signing_secret,
+    split_items,
+    store_name,
+    upper_case,
+)
 from soliplex.ingester.lib.config.database_url import normalise_database_url
 from soliplex.ingester.lib.config.shipped import config_dir
 
@@ -27,6 +36,7 @@ Text = Annotated[str, Field(min_length=1)]
 Secret = Annotated[SecretStr, Field(min_length=1)]
 Items = Annotated[tuple[str, ...], BeforeValidator(split_items)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+FolderName = Annotated[str, AfterValidator(folder_name)]
 HttpAddress = Annotated[str, AfterValidator(http_address)]
 
 
@@ -91,23 +101,45 @@ class DatabaseSettings(GeneralSettings):
 class StorageSettings(GeneralSettings):
     """Where raw documents and what is made of them are stored."""
 
-    file_store_target: Literal["fs", "db", "s3"] = Field(
-        default="fs", description="Where artifacts live: `fs` a folder, `db` the database, `s3` the bucket ARTIFACT_S3."
+    file_store_target: Annotated[str, AfterValidator(store_name)] = Field(
+        default="fs",
+        description="Where artifacts live: `fs` a folder, `db` the database, `s3` the bucket ARTIFACT_S3, or another "
+        "service of OpenDAL, such as `azblob` or `gcs`, with FILE_STORE_OPTIONS.",
+    )
+    file_store_options: Annotated[Secret, AfterValidator(options)] | None = Field(
+        default=None,
+        description="Options of a service of OpenDAL other than `s3`: a JSON object of texts; may hold secrets.",
     )
     file_store_dir: Folder = Field(
-        default_factory=lambda values: Path(
-            "file_store" if values.get("file_store_target") == "s3" else values["data_dir"] / "file_store"
+        default_factory=lambda values: (
+            values["data_dir"] / "file_store"
+            if values.get("file_store_target", "fs") in {"fs", "db"}
+            else Path("file_store")
         ),
         description="Folder of the artifacts, taken as written; in a bucket it is the prefix, by default `file_store`.",
         json_schema_extra={"default": "{DATA_DIR}/file_store"},
     )
-    document_store_dir: Text = Field(default="raw", description="Folder below FILE_STORE_DIR for raw documents.")
-    parsed_markdown_store_dir: Text = Field(
+    file_store_compression: Literal["none", "zstd"] = Field(
+        default="none",
+        description="How new artifacts are compressed. What is stored already stays readable whatever this says.",
+    )
+    file_store_reserve: ByteSize = Field(
+        default=ByteSize(256 * 1024 * 1024),
+        ge=0,
+        description="Space that uploads leave free on the disk; one that would need it is answered 413.",
+        json_schema_extra={"default": "256MiB"},
+    )
+    document_store_dir: FolderName = Field(default="raw", description="Folder below FILE_STORE_DIR for raw documents.")
+    parsed_markdown_store_dir: FolderName = Field(
         default="markdown", description="Folder below FILE_STORE_DIR for parsed Markdown."
     )
-    parsed_json_store_dir: Text = Field(default="json", description="Folder below FILE_STORE_DIR for parsed structure.")
-    chunks_store_dir: Text = Field(default="chunks", description="Folder below FILE_STORE_DIR for chunks.")
-    embeddings_store_dir: Text = Field(default="embeddings", description="Folder below FILE_STORE_DIR for embeddings.")
+    parsed_json_store_dir: FolderName = Field(
+        default="json", description="Folder below FILE_STORE_DIR for parsed structure."
+    )
+    chunks_store_dir: FolderName = Field(default="chunks", description="Folder below FILE_STORE_DIR for chunks.")
+    embeddings_store_dir: FolderName = Field(
+        default="embeddings", description="Folder below FILE_STORE_DIR for embeddings."
+    )
     lancedb_dir: Annotated[Text, AfterValidator(os.path.expanduser)] = Field(
         default_factory=lambda values: (values["data_dir"] / "lancedb").as_posix(),
         description="Folder, or `s3://bucket/prefix`, that holds the LanceDB databases; taken as written.",
@@ -118,10 +150,16 @@ class StorageSettings(GeneralSettings):
     input_file_roots: Annotated[tuple[Folder, ...], BeforeValidator(split_items)] = Field(
         default=(), description="Folders that `file://` document addresses may be read from; none means no such reads."
     )
+    upload_size_limit: ByteSize = Field(
+        default=ByteSize(4 * 1024**3),
+        gt=0,
+        description="Largest document to ingest, in bytes or with a unit as in `4GiB`; a larger one is answered 413.",
+        json_schema_extra={"default": "4GiB"},
+    )
     max_file_size_limit: ByteSize = Field(
         default=ByteSize(64 * 1024 * 1024),
         gt=0,
-        description="Largest upload, in bytes or with a unit as in `64MiB`; a larger one is answered 413.",
+        description="Largest file to segment, in bytes or with a unit as in `64MiB`; a larger one is answered 413.",
         json_schema_extra={"default": "64MiB"},
     )
     mimetype_magic_lookahead: Count = Field(

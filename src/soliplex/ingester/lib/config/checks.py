@@ -67,6 +67,35 @@ def http_address(value: str) -> str:
     return value.rstrip("/")
 
 
+OPENDAL_SERVICES = ("azblob", "azdls", "azfile", "b2", "cos", "gcs", "obs", "oss", "swift", "tos", "webdav", "webhdfs")
+"""Those that keep objects for good. OpenDAL also speaks to caches, which do not, and to drives made for people."""
+
+
+def store_name(value: str) -> str:
+    if value not in {"fs", "db", "s3", *OPENDAL_SERVICES}:
+        raise Unfit(f"{value!r} is not a store", f"write fs, db or s3; or one of {', '.join(OPENDAL_SERVICES)}")
+    return value
+
+
+def options(value: SecretStr) -> SecretStr:
+    try:
+        given = json.loads(value.get_secret_value())
+    except json.JSONDecodeError:
+        given = None
+    if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+        raise Unfit("is not a JSON object of texts", 'write {"container": "documents", "account_name": "…"}')
+    return value
+
+
+def folder_name(value: str) -> str:
+    """Accept the name of a folder below another; `rag` and `custom` hold what has no setting."""
+    if not re.fullmatch(r"[\w-][\w .-]*", value):
+        raise Unfit(f"{value!r} is not a folder's name", "write letters, digits, - and _ only")
+    if value in {"rag", "custom"}:
+        raise Unfit(f"{value!r} is the folder of other artifacts", "choose another name")
+    return value
+
+
 def rate(value: str) -> str:
     if not re.fullmatch(r"[1-9]\d*/(second|minute|hour|day)", value):
         raise Unfit(f"{value!r} is not a rate", "write a number and a period, such as 1000/minute")

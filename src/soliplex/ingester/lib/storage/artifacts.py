@@ -1,0 +1,214 @@
+"""Documents and what is made of them, by hash, kind and step config, whatever the store."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from itertools import batched
+from pathlib import Path
+from typing import Final
+
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import ArtifactType
+from soliplex.ingester.lib.storage import envelope
+from soliplex.ingester.lib.storage.blobs import BlobStore
+from soliplex.ingester.lib.storage.errors import DamagedBlobError
+from soliplex.ingester.lib.storage.fs import FolderBlobs
+from soliplex.ingester.lib.storage.layout import Layout
+from soliplex.ingester.lib.storage.spool import Received, Spool
+from soliplex.ingester.lib.storage.threads import in_thread
+
+DELETED_AT_ONCE: Final = 10_000
+VERIFIED_AT_ONCE: Final = 4
+
+
+class Integrity(StrEnum):
+    """What a look at a stored document says."""
+
+    OK = "ok"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+class Artifacts:
+    """All stored bytes. Made by `get_artifacts()`, or from its parts in a test."""
+
+    def __init__(self, store: BlobStore, spool: Spool, layout: Layout, *, compress: bool = False) -> None:
+        self.store = store
+        self.spool = spool
+        self.layout = layout
+        self._compress = compress
+
+    async def receive(
+        self, content: AsyncIterable[bytes], *, limit: int | None, expected: int | None = None
+    ) -> Received:
+        """Take in a document, hashing as it comes. The caller then keeps it, or discards it.
+
+        DocumentTooLargeError as soon as the limit is passed, and before the disk is full.
+        """
+        return await self.spool.receive(content, limit=limit, expected=expected)
+
+    async def keep(self, received: Received) -> bool:
+        """Make a received document durable under its hash, and remove its spool; False if it was there already.
+
+        If this fails, the spool is still there: keep it once more, or discard it.
+        """
+        is_new = await self.document_size(received.hash) != received.size
+        if is_new:
+            await self._put(self.layout.document(received.hash), received)
+        await self.discard(received)
+        return is_new
+
+    async def discard(self, received: Received) -> None:
+        """Forget a received document; one that is kept stays kept."""
+        await in_thread(received.path.unlink, missing_ok=True)
+
+    def read_document(self, doc_hash: str) -> AsyncIterator[bytes]:
+        """The document in blocks; NotFoundError on the first step, where there is none."""
+        return self._original(self.layout.document(doc_hash), NotFoundError("document", doc_hash))
+
+    @asynccontextmanager
+    async def document_file(self, doc_hash: str) -> AsyncGenerator[Path]:
+        """The document as a local file, to read and not to touch; a copy, where the store has no such file itself."""
+        if path := await self._own_file(doc_hash):
+            yield path
+            return
+        received = await self.spool.receive(self.read_document(doc_hash))
+        try:
+            yield received.path
+        finally:
+            await self.discard(received)
+
+    async def has_document(self, doc_hash: str) -> bool:
+        return await self.store.size(self.layout.document(doc_hash)) is not None
+
+    async def document_size(self, doc_hash: str) -> int | None:
+        """Bytes of the document, however it is stored; None where it is not."""
+        key = self.layout.document(doc_hash)
+        stored = await self.store.size(key)
+        if stored is None or stored < envelope.HEADER:
+            return stored
+        original = envelope.original_size(await self._head(key))
+        return stored if original is None else original
+
+    async def write(self, doc_hash: str, kind: ArtifactType, step_config_id: int, content: bytes) -> None:
+        """Store what a step made of a document; what it made before is replaced."""
+        key = self.layout.artifact(doc_hash, kind, step_config_id)
+        if self._compress or envelope.is_compressed(content):
+            content = await in_thread(envelope.compress, content)
+        await self.store.put(key, content)
+
+    async def read(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bytes:
+        """What a step made of a document; NotFoundError if it has not."""
+        missing = NotFoundError(f"artifact {kind} of step config {step_config_id} for document", doc_hash)
+        key = self.layout.artifact(doc_hash, kind, step_config_id)
+        return b"".join([block async for block in self._original(key, missing)])
+
+    async def has(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bool:
+        return await self.store.size(self.layout.artifact(doc_hash, kind, step_config_id)) is not None
+
+    async def delete(self, doc_hash: str, step_config_ids: Iterable[int]) -> int:
+        """Delete a document and what these step configs made of it; the number of blobs that were there."""
+        return await self.delete_many([doc_hash], step_config_ids)
+
+    async def delete_many(self, doc_hashes: Iterable[str], step_config_ids: Iterable[int]) -> int:
+        configs = [(kind, config) for kind in self.layout.derived() for config in set(step_config_ids)]
+        return await self._delete(doc_hashes, configs)
+
+    async def delete_all(self, *doc_hashes: str) -> int:
+        """Delete documents and what any step config ever made of them. The store is asked which there are."""
+        configs = [
+            (kind, int(name))
+            for kind in self.layout.derived()
+            for name in await self.store.folders(self.layout.dirs[kind])
+            if name.isascii() and name.isdigit()
+        ]
+        return await self._delete(doc_hashes, configs)
+
+    async def verify(self, doc_hashes: Iterable[str], *, deep: bool = True) -> dict[str, Integrity]:
+        """Whether each document is there and, with `deep`, whether its bytes still have its hash."""
+        found: dict[str, Integrity] = {}
+        look = self._verify_bytes if deep else self._verify_presence
+        for some in batched(doc_hashes, VERIFIED_AT_ONCE):
+            found |= zip(some, await asyncio.gather(*map(look, some)), strict=True)
+        return found
+
+    async def check(self) -> None:
+        """StorageError if nothing could be stored now."""
+        await self.store.check()
+        await in_thread(self.spool.check)
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    async def _put(self, key: str, received: Received) -> None:
+        if not self._compress and not envelope.is_compressed(received.head):
+            await self.store.put_file(key, received.path)
+            return
+        packed = self.spool.new_path()
+        try:
+            is_smaller = await in_thread(envelope.compress_file, received.path, packed)
+            await self.store.put_file(key, packed if is_smaller else received.path)
+        finally:
+            await in_thread(packed.unlink, missing_ok=True)
+
+    async def _original(self, key: str, missing: NotFoundError) -> AsyncIterator[bytes]:
+        blocks = self.store.read(key)
+        try:
+            first = await anext(blocks, b"")
+        except NotFoundError as exc:
+            raise missing from exc
+        async for block in envelope.original(_with_first(first, blocks), key):
+            yield block
+
+    async def _head(self, key: str) -> bytes:
+        async for block in self.store.read(key):
+            return block
+        return b""
+
+    async def _own_file(self, doc_hash: str) -> Path | None:
+        if not isinstance(self.store, FolderBlobs):
+            return None
+        path = self.store.path_of(self.layout.document(doc_hash))
+        try:
+            return None if envelope.is_compressed(await in_thread(_beginning, path)) else path
+        except FileNotFoundError as exc:
+            raise NotFoundError("document", doc_hash) from exc
+
+    def _keys(self, doc_hashes: Iterable[str], configs: list[tuple[ArtifactType, int]]) -> Iterator[str]:
+        for doc_hash in doc_hashes:
+            yield self.layout.document(doc_hash)
+            for kind, config in configs:
+                yield self.layout.artifact(doc_hash, kind, config)
+
+    async def _delete(self, doc_hashes: Iterable[str], configs: list[tuple[ArtifactType, int]]) -> int:
+        keys = self._keys(doc_hashes, configs)
+        return sum([await self.store.delete(some) for some in batched(keys, DELETED_AT_ONCE)])
+
+    async def _verify_presence(self, doc_hash: str) -> Integrity:
+        return Integrity.OK if await self.has_document(doc_hash) else Integrity.MISSING
+
+    async def _verify_bytes(self, doc_hash: str) -> Integrity:
+        digest = hashlib.sha256()
+        try:
+            async for block in self.read_document(doc_hash):
+                await in_thread(digest.update, block)
+        except NotFoundError:
+            return Integrity.MISSING
+        except DamagedBlobError:
+            return Integrity.DAMAGED
+        return Integrity.OK if f"sha256-{digest.hexdigest()}" == doc_hash else Integrity.DAMAGED
+
+
+async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for block in rest:
+        yield block
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(envelope.HEADER)

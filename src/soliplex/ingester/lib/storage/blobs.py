@@ -1,0 +1,74 @@
+"""The seam between documents and where their bytes are kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from soliplex.ingester.lib.storage.errors import InvalidKeyError
+
+BLOCK: Final = 1 << 20
+"""Bytes handled in one go: large enough that a thread hop a block does not matter, small enough to hold many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One stored value, without its bytes. Some stores do not know when it was stored."""
+
+    key: str
+    size: int
+    modified: datetime | None = None
+
+
+class BlobStore(Protocol):
+    """Bytes by key. A key is a path of names: `raw/3f/sha256-…3f`.
+
+    A blob is there whole or not at all, also to concurrent readers. When a `put` returns, it is durable. Putting the
+    same again changes nothing; putting something else replaces it.
+    """
+
+    async def put_file(self, key: str, path: Path) -> None:
+        """Store a file, which is handed over: a store may move it away, or leave it."""
+        ...
+
+    async def put(self, key: str, content: bytes) -> None: ...
+
+    def read(self, key: str) -> AsyncIterator[bytes]:
+        """The blob in blocks; NotFoundError, on the first step, where there is none."""
+        ...
+
+    async def size(self, key: str) -> int | None:
+        """Stored bytes; None where there is no such blob."""
+        ...
+
+    async def delete(self, keys: Iterable[str]) -> int:
+        """Delete what is there of these, and say how many were."""
+        ...
+
+    def list(self, prefix: str) -> AsyncIterator[Blob]:
+        """All blobs below a folder, such as `raw`, in no particular order; below `""`, all."""
+        ...
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        """Names of the folders right below this one."""
+        ...
+
+    async def check(self) -> None:
+        """StoreUnavailableError if the store cannot be used."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+_FORBIDDEN: Final = frozenset("\\#") | {chr(code) for code in (*range(32), 127)}
+
+
+def checked(key: str) -> str:
+    """The key, if every store can hold it. No name may be hidden: a store keeps what is its own under a leading dot."""
+    names = key.split("/")
+    if any(not name or name.startswith(".") for name in names) or _FORBIDDEN & set(key):
+        raise InvalidKeyError(key)
+    return key

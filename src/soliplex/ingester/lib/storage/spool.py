@@ -1,0 +1,144 @@
+"""Documents on their way in: written to a file of their own while they are hashed and counted.
+
+Nothing is held in memory beyond a block. The spool lies on the file system of the store, where that is a folder, so
+that keeping a document is renaming it. A spool that nobody keeps or discards, since its process died, stays there until
+`find_strays` finds it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+from collections.abc import AsyncIterable, AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from soliplex.ingester.lib.storage.blobs import BLOCK
+from soliplex.ingester.lib.storage.errors import DocumentTooLargeError, NoRoomError, StoreUnavailableError
+from soliplex.ingester.lib.storage.fs import make_folders
+from soliplex.ingester.lib.storage.threads import in_thread
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A document that has arrived and is not kept yet."""
+
+    hash: str
+    size: int
+    head: bytes
+    """Its beginning, from which its type can be told."""
+    path: Path
+
+
+class Spool:
+    """Where incoming documents are written. `reserve` bytes of the disk are never used."""
+
+    def __init__(self, folder: Path, *, reserve: int = 0, head: int = 5000) -> None:
+        self.folder = folder
+        self._reserve = reserve
+        self._head = head
+
+    async def receive(
+        self, content: AsyncIterable[bytes], *, limit: int | None = None, expected: int | None = None
+    ) -> Received:
+        """Write the content to a new file; what goes wrong leaves none behind.
+
+        `expected` is the size that the sender announced: with it, what cannot be taken is refused before it is sent.
+        """
+        if limit is not None and expected is not None and expected > limit:
+            raise DocumentTooLargeError(limit)
+        incoming = _Incoming(self.new_path(), reserve=self._reserve, head=self._head)
+        try:
+            if expected:
+                await in_thread(incoming.see_room_for, expected)
+            held = b""
+            async for block in _blocks(content, limit):
+                if held:
+                    await in_thread(incoming.write, held)
+                held = block
+            # The last block and the end in one hop: most documents have one block.
+            return await in_thread(incoming.finish, held)
+        except BaseException:
+            incoming.remove()
+            raise
+
+    def new_path(self) -> Path:
+        return self.folder / uuid4().hex
+
+    def check(self) -> None:
+        """NoRoomError or StoreUnavailableError if nothing could be received now."""
+        _Incoming(self.new_path(), reserve=self._reserve, head=0).see_room_for(1)
+
+
+async def _blocks(content: AsyncIterable[bytes], limit: int | None) -> AsyncIterator[bytes]:
+    """The content in blocks of at least BLOCK bytes, but for the last; it ends as soon as the limit is passed."""
+    gathered, total = bytearray(), 0
+    async for piece in content:
+        total += len(piece)
+        if limit is not None and total > limit:
+            raise DocumentTooLargeError(limit)
+        gathered += piece
+        if len(gathered) >= BLOCK:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+class _Incoming:
+    """One file being written. All but `remove` is called in threads, one call after the other."""
+
+    def __init__(self, path: Path, *, reserve: int, head: int) -> None:
+        self._path = path
+        self._reserve = reserve
+        self._head_size = head
+        self._file: BinaryIO | None = None
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._head = b""
+
+    def see_room_for(self, size: int) -> None:
+        self._make_folder()
+        room = max(0, shutil.disk_usage(self._path.parent).free - self._reserve)
+        if size > room:
+            raise NoRoomError(room)
+
+    def write(self, block: bytes) -> None:
+        self.see_room_for(len(block))
+        if len(self._head) < self._head_size:
+            self._head += block[: self._head_size - len(self._head)]
+        self._digest.update(block)
+        self._size += len(block)
+        self._append(block)
+
+    def finish(self, last_block: bytes) -> Received:
+        self.write(last_block)
+        assert self._file is not None
+        self._file.close()
+        return Received(f"sha256-{self._digest.hexdigest()}", self._size, self._head, self._path)
+
+    def remove(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+
+    def _append(self, block: bytes) -> None:
+        try:
+            if self._file is None:
+                self._file = self._path.open("xb", buffering=0)
+            rest = memoryview(block)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as exc:
+            if exc.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise NoRoomError(0) from exc
+            raise StoreUnavailableError("spool", f"{exc.strerror or exc} ({self._path})") from exc
+
+    def _make_folder(self) -> None:
+        try:
+            make_folders(self._path.parent)
+        except OSError as exc:
+            raise StoreUnavailableError("spool", f"{exc.strerror or exc} ({self._path.parent})") from exc

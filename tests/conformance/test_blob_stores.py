@@ -1,0 +1,210 @@
+"""What every store of bytes does, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import ArtifactType, Database
+from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError
+from soliplex.ingester.lib.storage.blobs import BLOCK
+from soliplex.ingester.lib.storage.database import DatabaseBlobs
+from soliplex.ingester.lib.storage.fs import FolderBlobs
+from soliplex.ingester.lib.storage.memory import MemoryBlobs
+from soliplex.ingester.lib.storage.objects import ObjectBlobs, open_operator, s3_options
+from tests.support.s3 import S3Server, open_s3_server
+
+STORES = [
+    "memory",
+    "fs",
+    "s3",
+    "opendal",
+    pytest.param("db-sqlite", marks=pytest.mark.sqlite),
+    pytest.param("db-postgres", marks=pytest.mark.postgres),
+]
+KEY = "raw/3f/sha256-003f"
+LARGE = bytes(range(256)) * (9 * BLOCK // 256) + b"the end"
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[S3Server]:
+    with open_s3_server() as server:
+        yield server
+
+
+@pytest.fixture(params=STORES)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore | str:
+    """A store, or the URL of the database that is to be one."""
+    match request.param:
+        case "memory":
+            return MemoryBlobs()
+        case "fs":
+            return FolderBlobs(tmp_path / "store")
+        case "s3":
+            server: S3Server = request.getfixturevalue("s3_server")
+            options = s3_options(server.new_bucket(), "some/prefix")
+            return ObjectBlobs("s3", open_operator("s3", options, setting="ARTIFACT_S3"))
+        case "opendal":
+            options = {"root": str(tmp_path / "store"), "atomic_write_dir": str(tmp_path / "waiting")}
+            return ObjectBlobs("fs", open_operator("fs", options, setting="FILE_STORE_OPTIONS"))
+        case "db-postgres":
+            return request.getfixturevalue("postgres_url")
+        case _:
+            shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "documents.db")
+            return f"sqlite+aiosqlite:///{tmp_path / 'documents.db'}"
+
+
+@pytest.fixture
+async def store(opened: BlobStore | str) -> AsyncIterator[BlobStore]:
+    if not isinstance(opened, str):
+        yield opened
+        return
+    await Database.initialize(opened)
+    yield DatabaseBlobs({"raw": ArtifactType.DOC, "markdown": ArtifactType.PARSED_MD})
+    await Database.close()
+
+
+@pytest.fixture
+def file_of(tmp_path: Path) -> Callable[[bytes], Path]:
+    """Files that can be handed over; on the file system of the folder store, as its spool is."""
+    numbers = iter(range(1000))
+
+    def write(content: bytes) -> Path:
+        path = tmp_path / f"file-{next(numbers)}"
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+async def content_of(store: BlobStore, key: str) -> bytes:
+    return b"".join([block async for block in store.read(key)])
+
+
+async def keys_of(store: BlobStore, prefix: str = "") -> dict[str, int]:
+    return {blob.key: blob.size async for blob in store.list(prefix)}
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\x00\xff\n" * 100, LARGE], ids=["empty", "one", "binary", "large"])
+async def test_what_was_put_is_read(store: BlobStore, content: bytes, file_of: Callable[[bytes], Path]) -> None:
+    await store.put("raw/aa/bytes", content)
+    await store.put_file("raw/aa/file", file_of(content))
+    assert await content_of(store, "raw/aa/bytes") == content
+    assert await content_of(store, "raw/aa/file") == content
+    assert await store.size("raw/aa/bytes") == len(content)
+    assert await store.size("raw/aa/file") == len(content)
+
+
+async def test_a_large_blob_is_read_in_pieces(store: BlobStore) -> None:
+    await store.put(KEY, LARGE)
+    sizes = [len(block) async for block in store.read(KEY)]
+    assert sum(sizes) == len(LARGE)
+    assert max(sizes) <= 4 * BLOCK
+
+
+async def test_putting_again_replaces(store: BlobStore, file_of: Callable[[bytes], Path]) -> None:
+    await store.put(KEY, LARGE)
+    await store.put_file(KEY, file_of(b"short"))
+    assert await content_of(store, KEY) == b"short"
+    assert await keys_of(store) == {KEY: 5}
+    await store.put_file(KEY, file_of(LARGE))
+    assert await content_of(store, KEY) == LARGE
+
+
+async def test_putting_the_same_at_the_same_time_is_harmless(
+    store: BlobStore, file_of: Callable[[bytes], Path]
+) -> None:
+    await asyncio.gather(*(store.put_file(KEY, file_of(LARGE)) for _ in range(4)))
+    assert await content_of(store, KEY) == LARGE
+    assert await keys_of(store) == {KEY: len(LARGE)}
+
+
+async def test_what_is_not_there_is_not_found(store: BlobStore) -> None:
+    await store.put("raw/3f/another", b"x")
+    assert await store.size(KEY) is None
+    with pytest.raises(NotFoundError):
+        await content_of(store, KEY)
+    assert await store.size("raw/3f") is None
+    with pytest.raises(NotFoundError):
+        await content_of(store, "raw/3f")
+
+
+async def test_deleting_tells_how_many_were_there(store: BlobStore) -> None:
+    await store.put(KEY, LARGE)
+    await store.put("markdown/1/3f/sha256-003f", b"# text")
+    await store.put("markdown/12/3f/sha256-003f", b"# other text")
+    assert await store.delete([KEY, "markdown/1/3f/sha256-003f", "markdown/2/3f/sha256-003f"]) == 2
+    assert await store.delete([KEY]) == 0
+    assert await store.delete([]) == 0
+    assert await keys_of(store) == {"markdown/12/3f/sha256-003f": 12}
+
+
+async def test_many_are_deleted_at_once(store: BlobStore) -> None:
+    keys = [f"raw/{number % 7}/blob-{number}" for number in range(60)]
+    for key in keys:
+        await store.put(key, b"x")
+    absent = [f"raw/0/absent-{number}" for number in range(600)]
+    assert await store.delete([*keys[:50], *absent]) == 50
+    assert set(await keys_of(store)) == set(keys[50:])
+
+
+async def test_listing_stays_below_its_folder(store: BlobStore) -> None:
+    blobs = {"raw/aa/one": b"1", "raw/ab/two": LARGE, "rawer/aa/three": b"333", "r_w/aa/four": b"4444"}
+    for key, content in blobs.items():
+        await store.put(key, content)
+    sizes = {key: len(content) for key, content in blobs.items()}
+    assert await keys_of(store) == sizes
+    assert await keys_of(store, "raw") == {key: sizes[key] for key in ("raw/aa/one", "raw/ab/two")}
+    assert await keys_of(store, "raw/ab") == {"raw/ab/two": len(LARGE)}
+    assert await keys_of(store, "r_w") == {"r_w/aa/four": 4}
+    assert await keys_of(store, "nothing") == {}
+
+
+async def test_folders_are_those_right_below(store: BlobStore) -> None:
+    for key in ("markdown/1/3f/a", "markdown/12/3f/a", "markdown/12/40/b", "raw/3f/a"):
+        await store.put(key, b"x")
+    assert await store.folders("markdown") == ["1", "12"]
+    assert await store.folders("") == ["markdown", "raw"]
+    assert await store.folders("chunks") == []
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/etc/passwd", "../x", "raw/../x", "raw//x", "raw/.hidden", "raw/", "a\\b", "a\x00b", "a\nb", "raw#1/x"]
+)
+async def test_a_key_that_would_leave_the_store_is_refused(store: BlobStore, key: str) -> None:
+    with pytest.raises(InvalidKeyError):
+        await store.put(key, b"x")
+    with pytest.raises(InvalidKeyError):
+        await store.size(key)
+    with pytest.raises(InvalidKeyError):
+        await store.delete([key])
+    with pytest.raises(InvalidKeyError):
+        await content_of(store, key)
+
+
+async def test_a_reader_never_sees_half_a_blob(store: BlobStore, file_of: Callable[[bytes], Path]) -> None:
+    first, second = b"1" * 3 * BLOCK, b"2" * 3 * BLOCK
+    await store.put(KEY, first)
+    writing = asyncio.create_task(store.put_file(KEY, file_of(second)))
+    seen = {await content_of(store, KEY) for _ in range(5)}
+    await writing
+    assert seen <= {first, second}
+    assert await content_of(store, KEY) == second
+
+
+async def test_a_reader_may_stop_early(store: BlobStore) -> None:
+    await store.put(KEY, LARGE)
+    blocks = store.read(KEY)
+    assert LARGE.startswith(await anext(blocks))
+    await blocks.aclose()  # pyright: ignore[reportAttributeAccessIssue]  every store gives a generator
+    await store.put(KEY, b"free")
+    assert await content_of(store, KEY) == b"free"
+
+
+async def test_a_store_in_order_says_so(store: BlobStore) -> None:
+    await store.check()
