@@ -161,7 +161,7 @@ def test_a_claimed_step_becomes_a_model_that_can_be_read_changed_and_written_out
 def test_a_claimed_step_becomes_a_model_in_a_process_that_has_used_no_model_before() -> None:
     code = (
         "from soliplex.ingester.lib.wf.work import ClaimedStep\n"
-        "row = {'id': 1, 'status_meta': {}}\n"
+        "row = {'id': 1, 'status_meta': '{}'}\n"
         "step = ClaimedStep(1, 1, 'a', 'a', 'lease', None, None, None, 'w', 1, 'me', None, row, row)\n"
         "print(step.run_step().status.value)"
     )

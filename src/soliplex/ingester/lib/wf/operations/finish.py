@@ -24,6 +24,7 @@ from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Link, Row, Script
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
+from soliplex.ingester.lib.wf.operations.batches import complete_batches
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import (
     ClaimedStep,
@@ -459,11 +460,12 @@ class Settlement:
             for group_id, counts in sorted(groups.items())
         ]
         rows = yield SQL.advance_groups(groups=Json(packed), now=self.now)
-        for group in rows:
-            if group["remaining_runs"] == 0:
-                self.finished.ended_groups.add(group["id"])
-                workflow_id = group["workflow_definition_id"]
-                self._outbox.add(LifeCycleEvent.GROUP_END, workflow_id=workflow_id, group_id=group["id"])
+        ended_groups = [group for group in rows if group["remaining_runs"] == 0]
+        for group in ended_groups:
+            self.finished.ended_groups.add(group["id"])
+            workflow_id = group["workflow_definition_id"]
+            self._outbox.add(LifeCycleEvent.GROUP_END, workflow_id=workflow_id, group_id=group["id"])
+        yield from complete_batches(ended_groups, self.now)
 
     def _note(self, event: LifeCycleEvent, row: Row) -> None:
         run = self._runs[row["workflow_run_id"]]

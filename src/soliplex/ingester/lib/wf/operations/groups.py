@@ -14,6 +14,7 @@ from soliplex.ingester.lib.models.statements import Call
 from soliplex.ingester.lib.models.transactions import Row, Script, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
+from soliplex.ingester.lib.wf.operations.batches import batch_ids, complete_batches, reopen_batches
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, settlement_for_runs, why_it_failed
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -131,10 +132,10 @@ def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Scrip
 
 
 def _reopen_groups(ended: Sequence[Row], now: datetime) -> Script[None]:
-    groups = sorted({run["run_group_id"] for run in ended})
-    for group_id in groups:
+    groups: list[Row] = []
+    for group_id in sorted({run["run_group_id"] for run in ended}):
         own = [run for run in ended if run["run_group_id"] == group_id]
-        yield SQL.lock_group(group_id=group_id)
+        groups += yield SQL.lock_group(group_id=group_id)
         yield SQL.reopen_group(
             group_id=group_id,
             runs=len(own),
@@ -142,6 +143,7 @@ def _reopen_groups(ended: Sequence[Row], now: datetime) -> Script[None]:
             cancelled=sum(run["status"] == RunStatus.CANCELLED for run in own),
             now=now,
         )
+    yield from reopen_batches(batch_ids(groups))
 
 
 _RETRIED = frozenset({str(RunStatus.FAILED), str(RunStatus.CANCELLED)})
@@ -232,6 +234,7 @@ def _recount_group(group_id: int, now: datetime) -> Script[bool]:
         outbox = Outbox(get_registry())
         outbox.add(LifeCycleEvent.GROUP_END, workflow_id=before["workflow_definition_id"], group_id=group_id)
         yield from outbox.write(now)
+        yield from complete_batches(held, now)
     return ended
 
 

@@ -19,6 +19,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.batches import reopen_batches
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
 from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
 from soliplex.ingester.lib.wf.sql import SQL
@@ -137,6 +138,7 @@ def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[l
     if edges := _edges(plan.workflow):
         yield SQL.insert_edges(**new_runs, edges=Json(edges))
     yield SQL.grow_group(group_id=group_id, runs=len(run_ids), now=plan.now)
+    yield from reopen_batches([plan.batch_id] if plan.batch_id is not None else [])
     yield SQL.notify(channel=WORK_CHANNEL)
     return run_ids
 

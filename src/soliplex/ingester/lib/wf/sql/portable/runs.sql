@@ -5,7 +5,7 @@ VALUES (:name, :workflow_id, :param_id, :batch_id, :now, 'PENDING', :now, '{}', 
 RETURNING id;
 
 -- :name lock_group
-SELECT id, workflow_definition_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
+SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
  WHERE id = :group_id;
 
 -- A group that had ended begins anew with the runs that join it.

@@ -1,5 +1,5 @@
 -- :name lock_group
-SELECT id, workflow_definition_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
+SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
  WHERE id = :group_id FOR NO KEY UPDATE;
 
 -- :name insert_runs

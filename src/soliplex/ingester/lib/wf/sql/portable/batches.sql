@@ -1,0 +1,12 @@
+-- SQLite has one writer: reading is enough.
+-- :name lock_batches
+SELECT id FROM documentbatch WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- :name complete_batches
+UPDATE documentbatch SET completed_date = :now
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND completed_date IS NULL
+   AND NOT EXISTS (SELECT 1 FROM rungroup g WHERE g.batch_id = documentbatch.id AND g.remaining_runs > 0);
+
+-- :name reopen_batches
+UPDATE documentbatch SET completed_date = NULL
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND completed_date IS NOT NULL;
