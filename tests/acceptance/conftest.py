@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
+import httpx
 import pytest
 
 from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf.catalog import use_registry
 from tests.support.command_line import CommandLine
+from tests.support.http import running_client
 
 
 @pytest.fixture
@@ -18,4 +21,17 @@ def commands(
     get_settings.cache_clear()
     use_registry(None)
     yield CommandLine(database_url, monkeypatch, capsys)
+    use_registry(None)
+
+
+@pytest.fixture
+async def client(
+    database: type[Database], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server without a worker, on a fresh database, with the shipped workflows."""
+    monkeypatch.setenv("DOC_DB_URL", database_url)
+    get_settings.cache_clear()
+    use_registry(None)
+    async with running_client(doc_db_url=database_url) as client:
+        yield client
     use_registry(None)

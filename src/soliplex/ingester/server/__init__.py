@@ -1,0 +1,51 @@
+"""The HTTP server: the API under /api/v1, health, metrics, and in the same process a worker.
+
+    routes/       one file per resource; ROUTERS lists them      lifespan.py    database, worker, shutdown
+    errors.py     the one table of errors and statuses           middleware.py  what every request passes through
+    auth.py       who sends a request                            rate_limit.py  how often and how many uploads
+    parameters.py what several routes take and give              health.py  metrics.py
+
+Knows documents and the engine by their operations and views; nothing but the command line imports it.
+"""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from soliplex.ingester import __version__
+from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.server import health, metrics
+from soliplex.ingester.server.auth import DOCUMENTED
+from soliplex.ingester.server.errors import error_answers, install_error_answers
+from soliplex.ingester.server.lifespan import lifespan_of
+from soliplex.ingester.server.middleware import PREFIX, install_middleware
+from soliplex.ingester.server.routes import ROUTERS, TAGS
+
+__all__ = ["create_app", "create_app_without_worker"]
+
+TITLE = "Soliplex Ingester"
+
+
+def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
+    """The application; without settings, those of the environment. The database opens when it starts."""
+    settings = settings or get_settings()
+    app = FastAPI(
+        title=TITLE,
+        version=__version__,
+        description="Documents in, a searchable knowledge base out, through durable workflows.",
+        lifespan=lifespan_of(settings, with_worker=with_worker),
+        openapi_tags=TAGS,
+    )
+    app.state.settings = settings
+    app.include_router(health.router)
+    app.include_router(metrics.router)
+    for router in ROUTERS:
+        app.include_router(router, prefix=PREFIX, dependencies=[DOCUMENTED], responses=error_answers(401, 422))
+    install_error_answers(app, debug=settings.debug)
+    install_middleware(app, settings)
+    return app
+
+
+def create_app_without_worker() -> FastAPI:
+    """As `create_app`, for a server beside workers of their own: a name that child processes can import."""
+    return create_app(with_worker=False)

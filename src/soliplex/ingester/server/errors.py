@@ -1,0 +1,197 @@
+"""The one table of errors and HTTP statuses, and the shape every error answer has.
+
+    {"error": "what is wrong, in a sentence", "detail": ...}
+
+A caller's mistake is always a 4xx: clients in the field repeat a request that was answered 5xx or 429.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+
+from soliplex.ingester.lib.errors import (
+    ConfigurationError,
+    ConflictError,
+    IngesterError,
+    InvalidInputError,
+    LockedError,
+    NotFoundError,
+)
+from soliplex.ingester.lib.models import NotInitializedError
+from soliplex.ingester.lib.storage import (
+    DocumentTooLargeError,
+    InvalidKeyError,
+    StoreUnavailableError,
+)
+from soliplex.ingester.lib.wf.errors import DefinitionError
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, is_about_the_data
+from soliplex.ingester.lib.wf.parameter_files import ProtectedParameterSetError
+
+_log = logging.getLogger(__name__)
+
+TRY_AGAIN_IN: Final = 5
+"""Seconds after which what is unavailable now may be asked for again."""
+
+
+class UnauthorizedError(IngesterError):
+    """The request does not say who sends it, or says it wrongly."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class RateLimitedError(IngesterError):
+    """The client sends more than it may."""
+
+    def __init__(self, rate: str, retry_after: int) -> None:
+        super().__init__(f"more requests than {rate}: try again in {retry_after} seconds")
+        self.retry_after = retry_after
+
+
+# The nearest class of an error's ancestry decides.
+STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
+    InvalidInputError: HTTPStatus.BAD_REQUEST,
+    InvalidKeyError: HTTPStatus.BAD_REQUEST,
+    DefinitionError: HTTPStatus.BAD_REQUEST,
+    UnauthorizedError: HTTPStatus.UNAUTHORIZED,
+    ProtectedParameterSetError: HTTPStatus.FORBIDDEN,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    ConflictError: HTTPStatus.CONFLICT,
+    LockedError: HTTPStatus.CONFLICT,
+    DocumentTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    RateLimitedError: HTTPStatus.TOO_MANY_REQUESTS,
+    IngesterError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    # What this server is not set up for: repeating the request would not help.
+    ConfigurationError: HTTPStatus.NOT_IMPLEMENTED,
+    StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    NotInitializedError: HTTPStatus.SERVICE_UNAVAILABLE,
+    **dict.fromkeys(TROUBLES_OF_THE_DATABASE, HTTPStatus.SERVICE_UNAVAILABLE),
+}
+
+
+class ErrorAnswer(BaseModel):
+    """What is wrong, and where it helps, more about it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"error": "batch_id: must be at least 1", "detail": None}]}
+    )
+
+    error: str
+    detail: Any = None
+
+
+def error_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route's documentation says of its error answers."""
+    return {status: {"model": ErrorAnswer, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+def status_of(error: BaseException) -> HTTPStatus:
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        return _status_of_database_error(error.orig)
+    if is_about_the_data(error) or isinstance(error, OverflowError):
+        return HTTPStatus.BAD_REQUEST
+    kinds = type(error).__mro__
+    return next((STATUSES[kind] for kind in kinds if kind in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _status_of_database_error(cause: BaseException) -> HTTPStatus:
+    # SQLAlchemy's adapter wraps the driver's error once more.
+    chain = [cause, cause.__cause__, cause.__context__]
+    if any(is_about_the_data(each) for each in chain if each is not None):
+        return HTTPStatus.BAD_REQUEST
+    return HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def answer_for(error: BaseException, *, debug: bool = False) -> JSONResponse:
+    """The answer to a request that ended with this error."""
+    status = status_of(error)
+    if isinstance(error, IngesterError):
+        text = str(error)
+    elif status is HTTPStatus.BAD_REQUEST:
+        text = "a value cannot be stored: numbers must fit, and text must not hold NUL"
+    elif status is HTTPStatus.SERVICE_UNAVAILABLE:
+        text = "the database cannot be reached at the moment"
+    else:
+        text = "an error of the server; its log tells more"
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("answered %d: %s", status, error, exc_info=error)
+    return error_answer(status, text, detail=_detail(error, debug=debug), headers=_headers(status, error))
+
+
+def error_answer(
+    status: int, text: str, *, detail: Any = None, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    content = {"error": text} if detail is None else {"error": text, "detail": jsonable_encoder(detail)}
+    return JSONResponse(content, status_code=status, headers=dict(headers) if headers else None)
+
+
+def _detail(error: BaseException, *, debug: bool) -> Any:
+    match error:
+        case InvalidInputError():
+            return {"field": error.field}
+        case DefinitionError():
+            return [str(problem) for problem in error.problems]
+        case DocumentTooLargeError():
+            return {"limit": error.limit}
+        case _:
+            return repr(error) if debug and not isinstance(error, IngesterError) else None
+
+
+def _headers(status: HTTPStatus, error: BaseException) -> dict[str, str]:
+    if isinstance(error, RateLimitedError):
+        return {"Retry-After": str(error.retry_after)}
+    if status is HTTPStatus.UNAUTHORIZED:
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": str(TRY_AGAIN_IN)} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+
+
+def install_error_answers(app: FastAPI, *, debug: bool) -> None:
+    """Answer everything that is raised on purpose, and what the framework refuses, in the one shape."""
+
+    async def on_error(_request: Request, error: Exception) -> JSONResponse:
+        return answer_for(error, debug=debug)
+
+    app.add_exception_handler(IngesterError, on_error)
+    app.add_exception_handler(OverflowError, on_error)
+    for kind in TROUBLES_OF_THE_DATABASE:
+        app.add_exception_handler(kind, on_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    text = str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND and text == HTTPStatus.NOT_FOUND.phrase:
+        text = f"there is nothing at {request.url.path}; /docs lists what there is"
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        text = f"{request.method} is not possible at {request.url.path}"
+    return error_answer(error.status_code, text, headers=error.headers)
+
+
+async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = [_problem(each) for each in error.errors()]
+    return error_answer(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "; ".join(text for text, _ in problems),
+        detail=[{"field": field, "problem": text} for text, field in problems],
+    )
+
+
+def _problem(found: Mapping[str, Any]) -> tuple[str, str]:
+    """One refusal of the framework as a sentence, and the field it is about; the value itself is not repeated."""
+    where = [str(part) for part in found["loc"]]
+    field = ".".join(where[1:]) or where[0]
+    return f"{field}: {found['msg'][:1].lower()}{found['msg'][1:]}", field

@@ -1,0 +1,108 @@
+"""`GET /health`, whether the process lives, and `/health/ready`, whether it can do its work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Literal
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from soliplex.ingester import __version__
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.storage import get_artifacts
+
+router = APIRouter(tags=["operation"])
+
+PATIENCE: Final = 3.0
+"""Seconds a part is given to answer. Whoever asks has a limit of its own, often five."""
+NO_DOCUMENT: Final = "sha256-" + "0" * 64
+
+
+class Health(BaseModel):
+    """The process lives."""
+
+    status: Literal["ok"] = "ok"
+    version: str = __version__
+
+
+class Part(BaseModel):
+    """One thing the server needs."""
+
+    status: Literal["ok", "failed"]
+    detail: str | None = None
+
+
+class Readiness(BaseModel):
+    """Whether all that the server needs is there."""
+
+    status: Literal["ready", "not ready"]
+    checks: dict[str, Part]
+
+
+@router.get("/health", summary="Whether the server lives")
+async def health() -> Health:
+    return Health()
+
+
+@router.get(
+    "/health/ready",
+    summary="Whether the server can do its work",
+    responses={503: {"model": Readiness, "description": "Something it needs is missing"}},
+)
+async def ready(response: Response) -> Readiness:
+    """Look at the database, the artifact store and the folder of the RAG databases."""
+    names = list(_CHECKS)
+    parts = await asyncio.gather(*(_checked(_CHECKS[name]) for name in names))
+    is_ready = all(part.status == "ok" for part in parts)
+    if not is_ready:
+        response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    return Readiness(status="ready" if is_ready else "not ready", checks=dict(zip(names, parts, strict=True)))
+
+
+async def _checked(check: Callable[[], Awaitable[None]]) -> Part:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await check()
+    except TimeoutError:
+        return Part(status="failed", detail=f"no answer within {PATIENCE:g} seconds")
+    except Exception as error:  # noqa: BLE001  whatever it is, the part does not work, and the answer says why
+        return Part(status="failed", detail=f"{type(error).__name__}: {error}")
+    return Part(status="ok")
+
+
+async def _check_database() -> None:
+    async with Database.session(read_only=True) as session:
+        await session.exec(sa.select(1))  # pyright: ignore[reportCallIssue, reportArgumentType]  no table, no model
+
+
+async def _check_storage() -> None:
+    await get_artifacts().has_document(NO_DOCUMENT)
+
+
+async def _check_rag() -> None:
+    folder = get_settings().lancedb_dir
+    if "://" not in folder:
+        await asyncio.to_thread(_check_writable, Path(folder))
+
+
+def _check_writable(folder: Path) -> None:
+    """The folder is made when the first database is: until then, its nearest parent must allow it."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise NotADirectoryError(f"{existing} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise PermissionError(f"{existing} cannot be written to")
+
+
+_CHECKS: Final[dict[str, Callable[[], Awaitable[None]]]] = {
+    "database": _check_database,
+    "storage": _check_storage,
+    "rag": _check_rag,
+}

@@ -1,0 +1,94 @@
+"""The life of a server process: the database opens and the worker starts; in the end both go, in the other order.
+
+A signal to stop is passed on to answers that would otherwise never end (streams of events), since the server waits for
+all answers before it lets the worker go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from types import FrameType
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.models import Database, NotInitializedError
+from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
+from soliplex.ingester.lib.wf.runner import Worker
+
+_log = logging.getLogger(__name__)
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def live(app: FastAPI) -> AsyncGenerator[None]:
+        app.state.stopping = asyncio.Event()
+        async with _open_database(settings), _working(settings, with_worker=with_worker) as worker:
+            app.state.worker = worker
+            with _told_of_signals(app.state.stopping):
+                yield
+            app.state.stopping.set()
+
+    return live
+
+
+@asynccontextmanager
+async def _open_database(settings: Settings) -> AsyncGenerator[None]:
+    """The database, open for as long as the server lives; one that was open already stays so."""
+    try:
+        Database.engine()
+    except NotInitializedError:
+        await Database.initialize(settings.doc_db_url)
+    else:
+        yield
+        return
+    try:
+        yield
+    finally:
+        await Database.close()
+
+
+@asynccontextmanager
+async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[Worker | None]:
+    if not with_worker:
+        yield None
+        return
+    worker = Worker(metrics=PrometheusMetrics())
+    await worker.start()
+    try:
+        yield worker
+    finally:
+        await worker.stop(settings.worker_stop_timeout_seconds)
+
+
+@contextmanager
+def _told_of_signals(stopping: asyncio.Event) -> Generator[None]:
+    """Set the event when the process is told to stop, and let the server's own handler do the rest."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before: dict[signal.Signals, Any] = {}
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stopping.set)
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for number in SIGNALS:
+        before[number] = signal.getsignal(number)
+        signal.signal(number, tell)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,89 @@
+"""`GET /metrics`: what the server and its worker count, for Prometheus, and how much is waiting.
+
+Several server processes (`si-cli serve --workers N`) count into files of a folder they share, so that whichever of them
+is asked answers for all.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi import APIRouter, Response
+from sqlmodel import col, func, select
+
+from soliplex.ingester.lib.models import Database, ResourceLock, RunGroup, WorkerCheckin
+from soliplex.ingester.lib.wf.views import running_steps_by_worker
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+router = APIRouter(tags=["operation"])
+
+FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+_BUCKETS: Final = (0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300)
+
+
+@router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
+async def metrics() -> Response:
+    """Counters and histograms of requests and steps, and gauges of what the database holds now."""
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415  only where it is used
+
+    text = generate_latest(_counted()) + generate_latest(await _held_now())
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+def count_request(method: str, route: str, status: int, seconds: float) -> None:
+    """Note the end of a request, under its route and not its path: paths are without number."""
+    counter, histogram = _requests()
+    counter.labels(method=method, route=route, status=str(int(status))).inc()
+    histogram.labels(method=method, route=route).observe(seconds)
+
+
+@cache
+def _requests() -> tuple[Counter, Histogram]:
+    from prometheus_client import Counter, Histogram  # noqa: PLC0415
+
+    return (
+        Counter("soliplex_http_requests", "Requests answered.", ("method", "route", "status")),
+        Histogram("soliplex_http_request_seconds", "Time to answer.", ("method", "route"), buckets=_BUCKETS),
+    )
+
+
+def _counted() -> CollectorRegistry:
+    from prometheus_client import REGISTRY, CollectorRegistry, multiprocess  # noqa: PLC0415
+
+    if FOLDER not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # pyright: ignore[reportUnknownMemberType]
+    return registry
+
+
+async def _held_now() -> CollectorRegistry:
+    from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415
+
+    registry = CollectorRegistry()
+    for name, (text, value) in (await _gauges()).items():
+        Gauge(f"soliplex_{name}", text, registry=registry).set(value)
+    return registry
+
+
+async def _gauges() -> dict[str, tuple[str, float]]:
+    unfinished = col(RunGroup.status).in_(["PENDING", "RUNNING"])
+    counts: dict[str, tuple[str, Any]] = {
+        "workers": ("Workers that have checked in.", select(func.count()).select_from(WorkerCheckin)),
+        "resource_locks": ("Resource locks that are held.", select(func.count()).select_from(ResourceLock)),
+        "unfinished_groups": (
+            "Run groups that have not ended.",
+            select(func.count()).select_from(RunGroup).where(unfinished),
+        ),
+        "unfinished_runs": ("Runs that have not ended.", select(func.sum(RunGroup.remaining_runs)).where(unfinished)),
+    }
+    async with Database.session(read_only=True) as session:
+        found: dict[str, tuple[str, float]] = {
+            name: (text, (await session.exec(query)).one() or 0) for name, (text, query) in counts.items()
+        }
+    found["running_steps"] = "Steps that workers hold.", sum((await running_steps_by_worker()).values())
+    return found

@@ -1,0 +1,215 @@
+"""What every request passes through on its way in, and every answer on its way out, the outermost first.
+
+    RequestContext    an id for the request, in its log lines and its answer; the access log; its time and count
+    SecurityHeaders   what browsers are told about every answer
+    TrustedHosts      only host names the server answers to
+    CORSMiddleware    pages of other origins (Starlette's)
+    Authentication    who sends it (auth.py)
+    IngestGate        how many uploads, and how often (rate_limit.py)
+    Failures          a bug becomes a JSON answer, and a traceback in the log
+
+All of them are plain ASGI: none holds back a body that is streamed in or out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+from uuid import uuid4
+
+import structlog
+from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.server import metrics
+from soliplex.ingester.server.auth import Authentication
+from soliplex.ingester.server.errors import answer_for, error_answer
+from soliplex.ingester.server.rate_limit import IngestGate
+
+_access = logging.getLogger("soliplex.ingester.access")
+_log = logging.getLogger(__name__)
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_QUIET: Final = ("/health", "/metrics")
+_YEAR: Final = 365 * 24 * 3600
+
+PREFIX: Final = "/api/v1"
+
+SECURITY_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+API_POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
+# The pages of /docs and /redoc load their scripts and styles from where FastAPI keeps them.
+_DOCS_SOURCES: Final = "'self' 'unsafe-inline' https://cdn.jsdelivr.net https://fastapi.tiangolo.com"
+DOCS_POLICY: Final = (
+    f"default-src {_DOCS_SOURCES}; img-src {_DOCS_SOURCES} data:; worker-src blob:; frame-ancestors 'none'"
+)
+
+
+def install_middleware(app: FastAPI, settings: Settings) -> None:
+    # The one that is added last is the outermost.
+    app.add_middleware(Failures, debug=settings.debug)
+    app.add_middleware(IngestGate, settings=settings)
+    app.add_middleware(Authentication, settings=settings)
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.allowed_origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            allow_credentials="*" not in settings.allowed_origins,
+            expose_headers=["X-Request-ID", "X-Total-Count", "Link"],
+        )
+    if "*" not in settings.trusted_hosts:
+        app.add_middleware(TrustedHosts, hosts=settings.trusted_hosts)
+    app.add_middleware(SecurityHeaders, hsts=settings.enable_hsts)
+    app.add_middleware(RequestContext)
+
+
+class RequestContext:
+    """Gives each request an id, or keeps the one it came with, and tells of its end in the log."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(Headers(scope=scope))
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+
+        def note(message: Message, headers: MutableHeaders) -> None:
+            nonlocal status
+            status = message["status"]
+            headers["X-Request-ID"] = request_id
+
+        started = time.perf_counter()
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, _with_headers(send, note))
+        finally:
+            _tell(scope, status, time.perf_counter() - started)
+            structlog.contextvars.clear_contextvars()
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+def _tell(scope: Scope, status: int, seconds: float) -> None:
+    metrics.count_request(scope["method"], _route_of(scope), status, seconds)
+    level = logging.DEBUG if scope["path"].startswith(_QUIET) else logging.INFO
+    client = (scope.get("client") or ("-",))[0]
+    extra = {"method": scope["method"], "path": scope["path"], "status": int(status), "client": client}
+    _access.log(level, "request", extra=extra | {"duration_ms": round(seconds * 1000, 1)})
+
+
+def _route_of(scope: Scope) -> str:
+    """The route's path as the documentation writes it; a router's own routes do not know what stands before them."""
+    route: Any = scope.get("route")
+    path = getattr(route, "path", None)
+    if path is None:
+        return "unknown"
+    return path if path.startswith(PREFIX) or not scope["path"].startswith(PREFIX) else PREFIX + path
+
+
+class SecurityHeaders:
+    """Tells browsers not to guess, frame, or leak."""
+
+    def __init__(self, app: ASGIApp, *, hsts: bool) -> None:
+        self._app = app
+        self._always = SECURITY_HEADERS | (
+            {"Strict-Transport-Security": f"max-age={_YEAR}; includeSubDomains"} if hsts else {}
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        policy = DOCS_POLICY if scope["path"] in {"/docs", "/redoc", "/docs/oauth2-redirect"} else API_POLICY
+
+        def add(_message: Message, headers: MutableHeaders) -> None:
+            for name, value in self._always.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Content-Security-Policy", policy)
+
+        await self._app(scope, receive, _with_headers(send, add))
+
+
+class TrustedHosts:
+    """Answers only under the names it was given; `*.example.org` stands for all names below one."""
+
+    def __init__(self, app: ASGIApp, *, hosts: tuple[str, ...]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = _host_of(Headers(scope=scope)) if scope["type"] == "http" else ""
+        if scope["type"] == "http" and not self._knows(host):
+            answer = error_answer(HTTPStatus.BAD_REQUEST, f"this server does not answer to the name {host!r}")
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _knows(self, host: str) -> bool:
+        return any(
+            host == known.lower() or (known.startswith("*.") and host.endswith(known[1:].lower()))
+            for known in self._hosts
+        )
+
+
+def _host_of(headers: Headers) -> str:
+    """The name of the Host header, without its port."""
+    host = headers.get("host", "")
+    if host.startswith("["):
+        return host.partition("]")[0].lstrip("[").lower()
+    return host.partition(":")[0].lower()
+
+
+class Failures:
+    """Answers for what nobody foresaw, so that the answer has an id and the log the reason."""
+
+    def __init__(self, app: ASGIApp, *, debug: bool) -> None:
+        self._app = app
+        self._debug = debug
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = has_begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            if scope["type"] != "http" or has_begun:
+                _log.exception("a request failed after its answer had begun")
+                raise
+            await answer_for(error, debug=self._debug)(scope, receive, send)
+
+
+def _with_headers(
+    send: Send, change: Callable[[Message, MutableHeaders], None]
+) -> Callable[[Message], Awaitable[None]]:
+    async def changed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            change(message, MutableHeaders(scope=message))
+        await send(message)
+
+    return changed

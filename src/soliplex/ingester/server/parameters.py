@@ -1,0 +1,118 @@
+"""What several routes take and give: ids, texts, pages, and values that come in the query or in the body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query, Request, Response
+from pydantic import AfterValidator, Field
+from starlette.datastructures import UploadFile
+
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.models import PaginatedResponse
+from soliplex.ingester.lib.wf.views import FIRST_ROWS, LARGEST_PAGE, Page, Paging
+
+LARGEST_INTEGER: Final = 2**31 - 1
+LARGEST_BIG_INTEGER: Final = 2**63 - 1
+DEFAULT_ROWS: Final = 50
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not hold NUL")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must not hold unpaired surrogates") from None
+    return text
+
+
+Id = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
+"""Of a batch, a group."""
+BigId = Annotated[int, Field(ge=1, le=LARGEST_BIG_INTEGER)]
+"""Of a run, a step, an event."""
+Priority = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER, description="Higher goes first.")]
+Text = Annotated[str, AfterValidator(_storable), Field(min_length=1, max_length=2048)]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which rows a client asked for, and whether it knows of pages."""
+
+    paging: Paging
+    is_paged: bool
+
+    def answer[T](self, page: Page[T], request: Request, response: Response) -> list[T] | PaginatedResponse[T]:
+        """The page; or, for a client that asked for none, the plain list, with a link to the rest if there is more."""
+        if self.is_paged:
+            return page.as_response()
+        if page.has_more:
+            rest = request.url.include_query_params(page=2, rows_per_page=page.rows_per_page)
+            response.headers["Link"] = f'<{rest}>; rel="next"'
+            response.headers["X-Total-Count"] = str(page.total)
+        return page.items
+
+
+def _asked(
+    page: Annotated[
+        int | None, Query(ge=1, le=LARGEST_INTEGER, description="Which page, from 1; without it the answer is a list.")
+    ] = None,
+    rows_per_page: Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="How many rows a page has.")] = None,
+) -> Asked:
+    if page is None and rows_per_page is None:
+        return Asked(FIRST_ROWS, is_paged=False)
+    return Asked(Paging(page or 1, rows_per_page or DEFAULT_ROWS), is_paged=True)
+
+
+AskedPage = Annotated[Asked, Depends(_asked)]
+
+
+async def given(request: Request, name: str, *aliases: str) -> str | None:
+    """A value that clients send in the query, in a form or in a JSON object, whichever holds it first."""
+    for key in (name, *aliases):
+        if (value := request.query_params.get(key)) is not None:
+            return _storable_input(name, value)
+    body = await _body_of(request)
+    for key in (name, *aliases):
+        value = body.get(key)
+        if value is not None and not isinstance(value, UploadFile):
+            return _storable_input(name, str(value))
+    return None
+
+
+async def required(request: Request, name: str, *aliases: str) -> str:
+    value = await given(request, name, *aliases)
+    if value is None or not value.strip():
+        raise InvalidInputError(name, "is missing; send it in the query or in the body")
+    return value
+
+
+async def required_id(request: Request, name: str, *aliases: str) -> int:
+    text = await required(request, name, *aliases)
+    is_number = text.strip().isascii() and text.strip().isdigit()
+    if not is_number or not 1 <= int(text[:20]) <= LARGEST_INTEGER:
+        raise InvalidInputError(name, f"must be a whole number from 1 to {LARGEST_INTEGER}")
+    return int(text)
+
+
+def _storable_input(name: str, text: str) -> str:
+    try:
+        return _storable(text)
+    except ValueError as exc:
+        raise InvalidInputError(name, str(exc)) from exc
+
+
+async def _body_of(request: Request) -> dict[str, Any]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in {"application/x-www-form-urlencoded", "multipart/form-data"}:
+        return dict(await request.form())
+    if kind == "application/json":
+        try:
+            body = await request.json()
+        except ValueError as exc:
+            raise InvalidInputError("body", "must be valid JSON") from exc
+        if not isinstance(body, dict):
+            raise InvalidInputError("body", "must be a JSON object")
+        return body
+    return {}

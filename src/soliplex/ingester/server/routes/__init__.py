@@ -1,0 +1,28 @@
+"""The routes, one file per resource. A new resource is a file with a `router`, and a line in ROUTERS."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from soliplex.ingester.server.routes import locks, workers
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    workers.router,
+    locks.router,
+)
+
+TAGS: Final = [
+    {"name": "batch", "description": "Documents that come in together."},
+    {"name": "document", "description": "Documents, where they live, and what became of them."},
+    {"name": "source-status", "description": "What a client has against what is stored."},
+    {"name": "sync-state", "description": "How far clients have followed their sources."},
+    {"name": "workflow", "description": "Definitions, parameter sets, run groups, runs and steps."},
+    {"name": "stats", "description": "Throughput, rates, durations, utilization."},
+    {"name": "lancedb", "description": "The databases that are searched."},
+    {"name": "events", "description": "What changes, as it changes."},
+    {"name": "workers", "description": "Who works."},
+    {"name": "locks", "description": "Who holds what."},
+    {"name": "operation", "description": "Health and metrics."},
+]
