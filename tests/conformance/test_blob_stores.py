@@ -201,7 +201,7 @@ async def test_a_reader_may_stop_early(store: BlobStore) -> None:
     await store.put(KEY, LARGE)
     blocks = store.read(KEY)
     assert LARGE.startswith(await anext(blocks))
-    await blocks.aclose()  # pyright: ignore[reportAttributeAccessIssue]  every store gives a generator
+    await blocks.aclose()
     await store.put(KEY, b"free")
     assert await content_of(store, KEY) == b"free"
 

@@ -3,18 +3,21 @@
     IngesterError                  anything this package raises on purpose; says what to do about it
     ├── ConfigurationError         a setting is wrong; names the setting and the fix
     ├── InvalidInputError          a value that somebody gave is wrong; names the field and the fix
+    │   └── InputRefusedError      an `input_uri` that may not be fetched, or where nothing is
     ├── NotFoundError              a named thing does not exist
     │   ├── DocumentURINotFoundError no document lives at this URI of this source
     │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
     ├── ConflictError              the thing is in a state that forbids the request
+    │   ├── BeingRemovedError      the same content is being deleted at this moment
+    │   └── LockedError            another holds it for now
+    ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
+    ├── FetchFailedError           a document could not be fetched now; trying again may help
     ├── StorageError               the bytes of documents
     │   ├── DocumentTooLargeError  more bytes than are accepted; names the limit
     │   │   └── NoRoomError        the disk could not hold it
     │   ├── StoreUnavailableError  the store does not work now; trying again may help
     │   ├── DamagedBlobError       what is stored is not what was stored
     │   └── InvalidKeyError        a key that would leave the store
-    │   ├── BeingRemovedError      the same content is being deleted at this moment
-    │   └── LockedError            another holds it for now
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle

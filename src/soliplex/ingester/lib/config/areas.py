@@ -150,6 +150,13 @@ class StorageSettings(GeneralSettings):
     input_file_roots: Annotated[tuple[Folder, ...], BeforeValidator(split_items)] = Field(
         default=(), description="Folders that `file://` document addresses may be read from; none means no such reads."
     )
+    input_http_timeout_seconds: Seconds = Field(
+        default=300, description="Longest that fetching one `http(s)://` document may take."
+    )
+    allow_private_addresses: bool = Field(
+        default=False,
+        description="Let `http(s)://` documents and callbacks lie on private, loopback and link-local addresses.",
+    )
     upload_size_limit: ByteSize = Field(
         default=ByteSize(4 * 1024**3),
         gt=0,

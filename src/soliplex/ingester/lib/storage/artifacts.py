@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager
 from enum import StrEnum
 from itertools import batched
 from pathlib import Path
@@ -66,8 +66,8 @@ class Artifacts:
         """Forget a received document; one that is kept stays kept."""
         await in_thread(received.path.unlink, missing_ok=True)
 
-    def read_document(self, doc_hash: str) -> AsyncIterator[bytes]:
-        """The document in blocks; NotFoundError on the first step, where there is none."""
+    def read_document(self, doc_hash: str) -> AsyncGenerator[bytes]:
+        """The document in blocks; NotFoundError on the first step, where there is none. Who stops early closes it."""
         return self._original(self.layout.document(doc_hash), NotFoundError("document", doc_hash))
 
     @asynccontextmanager
@@ -155,19 +155,17 @@ class Artifacts:
         finally:
             await in_thread(packed.unlink, missing_ok=True)
 
-    async def _original(self, key: str, missing: NotFoundError) -> AsyncIterator[bytes]:
-        blocks = self.store.read(key)
+    async def _original(self, key: str, missing: NotFoundError) -> AsyncGenerator[bytes]:
         try:
-            first = await anext(blocks, b"")
+            async with aclosing(envelope.original(self.store.read(key), key)) as blocks:
+                async for block in blocks:
+                    yield block
         except NotFoundError as exc:
             raise missing from exc
-        async for block in envelope.original(_with_first(first, blocks), key):
-            yield block
 
     async def _head(self, key: str) -> bytes:
-        async for block in self.store.read(key):
-            return block
-        return b""
+        async with aclosing(self.store.read(key)) as blocks:
+            return await anext(blocks, b"")
 
     async def _own_file(self, doc_hash: str) -> Path | None:
         if not isinstance(self.store, FolderBlobs):
@@ -201,12 +199,6 @@ class Artifacts:
         except DamagedBlobError:
             return Integrity.DAMAGED
         return Integrity.OK if f"sha256-{digest.hexdigest()}" == doc_hash else Integrity.DAMAGED
-
-
-async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for block in rest:
-        yield block
 
 
 def _beginning(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,8 +36,8 @@ class BlobStore(Protocol):
 
     async def put(self, key: str, content: bytes) -> None: ...
 
-    def read(self, key: str) -> AsyncIterator[bytes]:
-        """The blob in blocks; NotFoundError, on the first step, where there is none."""
+    def read(self, key: str) -> AsyncGenerator[bytes]:
+        """The blob in blocks; NotFoundError, on the first step, where there is none. Who stops early closes it."""
         ...
 
     async def size(self, key: str) -> int | None:

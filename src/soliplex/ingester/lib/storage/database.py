@@ -61,7 +61,7 @@ class DatabaseBlobs:
             for start in range(self._part, len(content), self._part):
                 await write_part(content[start : start + self._part])
 
-    async def read(self, key: str) -> AsyncIterator[bytes]:
+    async def read(self, key: str) -> AsyncGenerator[bytes]:
         folder, name = _split(key)
         query = sa.select(row.storage_root, sa.case((folder == row.storage_root, row.file_bytes))).where(
             name == row.hash, _of_blob(folder)

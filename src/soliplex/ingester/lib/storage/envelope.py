@@ -12,7 +12,8 @@ blob of such a store, is always compressed, and thus comes back as it was.
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -64,8 +65,14 @@ def _compress(source: BinaryIO, target: BinaryIO, size: int) -> None:
         target.write(_ANNOUNCEMENT.pack(_SKIPPED_FRAME, 4, len(frame)) + frame)
 
 
-async def original(blocks: AsyncIterator[bytes], key: str) -> AsyncIterator[bytes]:
+async def original(blocks: AsyncGenerator[bytes], key: str) -> AsyncGenerator[bytes]:
     """The bytes as they were before they were stored."""
+    async with aclosing(blocks):
+        async for block in _original(blocks, key):
+            yield block
+
+
+async def _original(blocks: AsyncGenerator[bytes], key: str) -> AsyncGenerator[bytes]:
     head = b""
     async for block in blocks:
         head += block

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import batched
@@ -47,7 +47,7 @@ class FolderBlobs:
     async def put(self, key: str, content: bytes) -> None:
         await in_thread(self._write, self.path_of(key), content)
 
-    async def read(self, key: str) -> AsyncIterator[bytes]:
+    async def read(self, key: str) -> AsyncGenerator[bytes]:
         file, block = await in_thread(_open, self.path_of(key), key)
         try:
             while block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +23,7 @@ class MemoryBlobs:
     async def put(self, key: str, content: bytes) -> None:
         self._blobs[checked(key)] = (bytes(content), datetime.now(UTC))
 
-    async def read(self, key: str) -> AsyncIterator[bytes]:
+    async def read(self, key: str) -> AsyncGenerator[bytes]:
         if checked(key) not in self._blobs:
             raise NotFoundError("blob", key)
         content, _ = self._blobs[key]

@@ -77,10 +77,14 @@ class ObjectBlobs:
         async with self._explained():
             await self._operator.write(checked(key), content)
 
-    async def read(self, key: str) -> AsyncIterator[bytes]:
-        async with self._explained(key):
-            reader = await self._operator.open(checked(key), "rb")
-            block = await self._first_block(reader, key)
+    def read(self, key: str) -> AsyncGenerator[bytes]:
+        return self.read_object(checked(key))
+
+    async def read_object(self, name: str) -> AsyncGenerator[bytes]:
+        """An object under any name, also one that we would not give."""
+        async with self._explained(name):
+            reader = await self._operator.open(name, "rb")
+            block = await self._first_block(reader, name)
             while block:
                 yield block
                 block = await reader.read(BLOCK)
@@ -88,8 +92,7 @@ class ObjectBlobs:
     async def size(self, key: str) -> int | None:
         try:
             async with self._explained(key):
-                about = await self._operator.stat(checked(key))
-                return about.content_length if about.is_file else None
+                return await self._size(checked(key))
         except NotFoundError:
             return None
 
@@ -131,14 +134,18 @@ class ObjectBlobs:
     async def close(self) -> None:
         """Connections go with the operator."""
 
-    async def _first_block(self, reader: AsyncFile, key: str) -> bytes:
+    async def _first_block(self, reader: AsyncFile, name: str) -> bytes:
         # Where a method of an operator raises NotFound, that of a file raises a bare OSError.
         try:
             return await reader.read(BLOCK)
         except OSError as exc:
-            if await self.size(key) is None:
-                raise NotFoundError("blob", key) from exc
+            if await self._size(name) is None:
+                raise NotFoundError("blob", name) from exc
             raise
+
+    async def _size(self, name: str) -> int | None:
+        about = await self._operator.stat(name)
+        return about.content_length if about.is_file else None
 
     @asynccontextmanager
     async def _explained(self, key: str | None = None) -> AsyncGenerator[None]:

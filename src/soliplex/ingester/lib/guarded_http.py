@@ -1,0 +1,120 @@
+"""An HTTP client for addresses that somebody else chose: documents to fetch, callbacks to call.
+
+Such an address may point at this machine or its neighbours, which trust us and not its author. So a host's name is
+resolved here, every address it has is checked, and the connection goes to a checked one: resolving again would give the
+name's owner a second chance to answer otherwise. Redirects pass through the same gate. TLS and the Host header keep the
+name. No proxy of the environment is used; it would resolve names by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Final, override
+
+import httpx
+
+from soliplex.ingester.lib.errors import IngesterError
+
+type Address = IPv4Address | IPv6Address
+type Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+
+MOST_REDIRECTS: Final = 5
+CONNECT_SECONDS: Final = 10.0
+SILENCE_SECONDS: Final = 30.0
+"""Longest that a server may say nothing."""
+USUAL_PORTS: Final = {"http": 80, "https": 443}
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+
+
+class ForbiddenAddressError(IngesterError):
+    """A URL leads to an address that nobody outside may make us talk to."""
+
+    def __init__(self, host: str, address: str) -> None:
+        super().__init__(
+            f"{host} is at {address}, which is not a public address; "
+            "if it may be used, set ALLOW_PRIVATE_ADDRESSES=true on the server"
+        )
+        self.host = host
+        self.address = address
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """Every address of the host, as the system resolves it."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+
+
+def is_public(address: str) -> bool:
+    """Whether anyone on the net may be sent there. An IPv4 address within an IPv6 one is judged as what it is."""
+    ip = _innermost(ip_address(address))
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def _innermost(ip: Address) -> Address:
+    if isinstance(ip, IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return IPv4Address(int(ip) & 0xFFFFFFFF)
+    teredo = ip.teredo[1] if ip.teredo else None
+    return ip.ipv4_mapped or ip.sixtofour or teredo or ip
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Connects to checked addresses only."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, *, allow_private: bool, resolver: Resolver = resolve) -> None:
+        self._inner = inner
+        self._allow_private = allow_private
+        self._resolve = resolver
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.host
+        address = await self._checked_address(request, host)
+        pinned = httpx.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": host},
+        )
+        return await self._inner.handle_async_request(pinned)
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _checked_address(self, request: httpx.Request, host: str) -> str:
+        usual_port = USUAL_PORTS.get(request.url.scheme)
+        if usual_port is None:  # a redirect may lead anywhere
+            raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is not http", request=request)
+        port = request.url.port or usual_port
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError, TimeoutError) as exc:
+            raise httpx.ConnectError(f"the host {host!r} is not known", request=request) from exc
+        # All of them: a name with one public address among private ones is a trick.
+        forbidden = next((address for address in addresses if not self._allow_private and not is_public(address)), None)
+        if forbidden is not None:
+            raise ForbiddenAddressError(host, forbidden)
+        return addresses[0]
+
+
+def guarded_client(*, allow_private: bool, resolver: Resolver = resolve) -> httpx.AsyncClient:
+    """A client that goes nowhere it must not, and waits for nobody too long. The caller closes it."""
+    transport = GuardedTransport(
+        httpx.AsyncHTTPTransport(trust_env=False, retries=1), allow_private=allow_private, resolver=resolver
+    )
+    return httpx.AsyncClient(
+        transport=transport,
+        trust_env=False,
+        follow_redirects=True,
+        max_redirects=MOST_REDIRECTS,
+        timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+        headers={"User-Agent": "soliplex-ingester"},
+    )

@@ -1,0 +1,106 @@
+"""From evidence to a MIME type."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import filetype
+
+from soliplex.ingester.lib.mime.containers import type_of_ole, type_of_zip
+from soliplex.ingester.lib.mime.text import decode, type_of_text
+
+UNKNOWN: Final = "application/octet-stream"
+ZIP: Final = b"PK\x03\x04"
+EMPTY_ZIP: Final = b"PK\x05\x06"
+OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+LOOKAHEAD: Final = 5000
+PDF_WITHIN: Final = 1024
+"""Readers of PDF accept its signature anywhere in the first kilobyte, and so do we."""
+_WELL_FORMED: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
+
+_BINARY_BY_EXTENSION: Final = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".dbf": "application/x-dbf",
+    ".one": "application/onenote",
+    ".pub": "application/vnd.ms-publisher",
+    ".wpd": "application/vnd.wordperfect",
+    ".mdb": "application/x-msaccess",
+}
+"""Kinds without a signature that we know. One that has a signature, and does not show it, is not what its name says."""
+
+
+def detect_mime_type(
+    path: Path, name: str = "", *, declared: str | None = None, head: bytes | None = None, lookahead: int = LOOKAHEAD
+) -> str:
+    """The type of the file at `path`, which came under `name`, a file's name or URI.
+
+    `declared` is what the sender says; it decides only where nothing better is known. `head` spares reading the file's
+    beginning once more.
+    """
+    if head is None:
+        head = _beginning(path, lookahead)
+    extension = extension_of(name)
+    if found := _by_signature(head, path):
+        return found
+    if (text := decode(head)) is not None:
+        return type_of_text(text, extension=extension, declared=_media_type(declared))
+    if guessed := filetype.guess_mime(head):
+        return guessed
+    return _BINARY_BY_EXTENSION.get(extension) or _claim(declared) or UNKNOWN
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def extension_of(name: str) -> str:
+    """The extension of a name or URI in small letters, with its dot; a query is no part of it."""
+    path = unquote(_split_path(name))
+    return PurePosixPath(path.replace("\\", "/")).suffix.lower()
+
+
+def _split_path(name: str) -> str:
+    if "://" not in name:
+        return name
+    try:
+        return urlsplit(name).path
+    except ValueError:  # such as an IPv6 address without its bracket: then it is a name like any other
+        return name
+
+
+def _by_signature(head: bytes, path: Path) -> str | None:
+    """The kinds whose beginning says too little, or that are text and must not be taken for it."""
+    if head.startswith(ZIP):
+        return type_of_zip(path)
+    if head.startswith(EMPTY_ZIP):
+        return "application/zip"
+    if head.startswith(OLE):
+        return type_of_ole(path)
+    if b"%PDF-" in head[:PDF_WITHIN]:
+        return "application/pdf"
+    if head.startswith(b"{\\rtf"):
+        return "application/rtf"
+    return "application/postscript" if head.startswith(b"%!PS") else None
+
+
+def _media_type(declared: str | None) -> str | None:
+    """What was declared, without parameters such as a charset; None if it is no type."""
+    media_type = (declared or "").partition(";")[0].strip().lower()
+    return media_type if _WELL_FORMED.fullmatch(media_type) else None
+
+
+def _claim(declared: str | None) -> str | None:
+    """A declared type, unless the bytes speak against it: they are no text, and bear no signature that we know."""
+    media_type = _media_type(declared)
+    if media_type is None or media_type.startswith("text/") or filetype.get_type(mime=media_type) is not None:
+        return None
+    return None if media_type in _ALWAYS_RECOGNISED else media_type
+
+
+_ALWAYS_RECOGNISED: Final = frozenset(
+    {"application/json", "application/xml", "application/xhtml+xml", "application/x-yaml", "message/rfc822"}
+)
