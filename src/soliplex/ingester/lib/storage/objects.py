@@ -53,7 +53,7 @@ def open_operator(service: str, options: Mapping[str, str], *, setting: str) -> 
     except Unsupported as exc:
         raise ConfigurationError(setting, f"{service!r} is no service of OpenDAL", "use fs, db or s3") from exc
     except ConfigInvalid as exc:
-        raise ConfigurationError(setting, _first_line(exc), f"complete the options of {service!r}") from exc
+        raise ConfigurationError(setting, _reason(exc), f"complete the options of {service!r}") from exc
     return operator.layer(TimeoutLayer()).layer(RetryLayer(max_times=4, jitter=True))
 
 
@@ -149,21 +149,26 @@ class ObjectBlobs:
 
     @asynccontextmanager
     async def _explained(self, key: str | None = None) -> AsyncGenerator[None]:
-        from opendal.exceptions import Error, NotFound  # noqa: PLC0415
+        from opendal import exceptions  # noqa: PLC0415
 
+        # They have no base in common but Exception.
+        failures: tuple[type[Exception], ...] = tuple(
+            kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)
+        )
         try:
             yield
-        except NotFound as exc:
-            if key is None:
-                raise StoreUnavailableError(self._service, _first_line(exc)) from exc
-            raise NotFoundError("blob", key) from exc
-        except (Error, OSError) as exc:
-            raise StoreUnavailableError(self._service, _first_line(exc)) from exc
+        except (*failures, OSError) as exc:
+            if key is not None and isinstance(exc, exceptions.NotFound):
+                raise NotFoundError("blob", key) from exc
+            raise StoreUnavailableError(self._service, _reason(exc)) from exc
 
 
 def _folder(prefix: str) -> str:
     return f"{checked(prefix)}/" if prefix else "/"
 
 
-def _first_line(exc: Exception) -> str:
-    return str(exc).split("\n", 1)[0]
+def _reason(exc: Exception) -> str:
+    """What OpenDAL says, without the page of context it adds: the first line, and the cause if it names one."""
+    first, *rest = str(exc).splitlines() or [type(exc).__name__]
+    at = rest.index("Source:") + 1 if "Source:" in rest else len(rest)
+    return ": ".join([first.rpartition(" => ")[2], *(line.strip() for line in rest[at : at + 1])])
