@@ -96,6 +96,12 @@ VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "recent runs": lambda: views.recent_runs(Interval.MINUTE, now=NOW),
     "workers": lambda: views.list_workers(now=NOW),
     "locks": views.list_locks,
+    "durations": lambda: views.step_durations(8),
+    "step stats": lambda: views.step_stats(8),
+    "throughput": lambda: views.throughput(Interval.MINUTE, now=NOW),
+    "rates": lambda: views.step_rates(interval=Interval.MINUTE, now=NOW),
+    "rates of a batch": lambda: views.step_rates(batch_id=3),
+    "batch times": views.batch_times,
     "steps of a batch": lambda: views.list_steps(batch_id=3, paging=SECOND),
     **{
         f"{status} steps": lambda status=status: views.list_steps(status=status, paging=SECOND)

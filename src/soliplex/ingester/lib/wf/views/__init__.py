@@ -3,7 +3,8 @@
     runs        lists of runs, one run, counts by status       activity   what runs now, what changed lately
     steps       lists of steps, the steps of runs              lifecycle  the life of one run
     groups      lists of groups, how a group's runs fare       workers    workers, resource locks
-    documents   what runs are about                            paging     Paging, Page
+    documents   what runs are about                            stats      how much, how well, how fast
+    paging      Paging, Page
 
 Knows no HTTP and no command line; both show what is read here. Changes nothing: that is what `operations` is for.
 """
@@ -22,6 +23,19 @@ from soliplex.ingester.lib.wf.views.runs import (
     get_run_with_steps,
     list_runs,
 )
+from soliplex.ingester.lib.wf.views.stats import (
+    BatchTimes,
+    Bucket,
+    StepDurations,
+    StepRates,
+    StepStats,
+    Throughput,
+    batch_times,
+    step_durations,
+    step_rates,
+    step_stats,
+    throughput,
+)
 from soliplex.ingester.lib.wf.views.steps import get_step, list_steps, steps_of_runs
 from soliplex.ingester.lib.wf.views.workers import WorkerView, list_locks, list_workers, running_steps_by_worker
 
@@ -30,12 +44,19 @@ __all__ = [
     "FIRST_ROWS",
     "LARGEST_PAGE",
     "Activity",
+    "BatchTimes",
+    "Bucket",
     "Interval",
     "Page",
     "Paging",
     "RunGroupStats",
     "RunWithSteps",
+    "StepDurations",
+    "StepRates",
+    "StepStats",
+    "Throughput",
     "WorkerView",
+    "batch_times",
     "count_runs_by_status",
     "documents_of",
     "get_run",
@@ -52,5 +73,9 @@ __all__ = [
     "run_group_stats",
     "running_steps",
     "running_steps_by_worker",
+    "step_durations",
+    "step_rates",
+    "step_stats",
     "steps_of_runs",
+    "throughput",
 ]

@@ -35,6 +35,8 @@ from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED, steps_o
 CLOCKS_DIFFER: Final = timedelta(minutes=5)
 """Events bear the time of the worker that wrote them; so far may the clocks of two machines be apart."""
 
+FEW_GROUPS: Final = 1000
+
 
 class Interval(StrEnum):
     """How far back `recent` looks."""
@@ -93,6 +95,11 @@ async def running_steps(*, paging: Paging = FIRST_PAGE, now: datetime | None = N
     )
 
 
+async def ended_since(since: datetime) -> list[sa.ColumnElement[bool]]:
+    """The conditions that a run ended no earlier than this."""
+    return [await in_groups_active_since(since), col(WorkflowRun.completed_date) >= since]
+
+
 async def recent_runs(
     interval: Interval, *, status: RunStatus | None = None, paging: Paging = FIRST_PAGE, now: datetime | None = None
 ) -> Page[Activity]:
@@ -119,7 +126,12 @@ async def in_groups_active_since(since: datetime) -> sa.ColumnElement[bool]:
         col(LifecycleHistory.event) == LifeCycleEvent.GROUP_END,
         col(LifecycleHistory.start_date) >= since,
     )
-    return col(WorkflowRun.run_group_id).in_(sa.union(unfinished, ended))
+    active = sa.union(unfinished, ended)
+    async with Database.session(read_only=True) as session:
+        found: Any = await session.exec(active.limit(FEW_GROUPS + 1))  # pyright: ignore[reportCallIssue, reportArgumentType]
+        group_ids = [row[0] for row in found]
+    # Of groups it knows by their ids, PostgreSQL knows how many runs they have; else it would look at all runs by date.
+    return col(WorkflowRun.run_group_id).in_(group_ids if len(group_ids) <= FEW_GROUPS else active)
 
 
 async def first_event_since(since: datetime) -> int:

@@ -17,6 +17,13 @@ class EpochSeconds(FunctionElement[float]):
     inherit_cache = True
 
 
+class EpochSecond(FunctionElement[int]):
+    """The whole second since 1970 that a moment lies in."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+
+
 class JsonNumber(FunctionElement[float]):
     """The number under a name in a JSON column; NULL where there is no number. Arguments: the column, the name."""
 
@@ -43,6 +50,18 @@ def _epoch_on_sqlite(element: EpochSeconds, compiler: SQLCompiler, **kw: Any) ->
     # The whole seconds and the fraction apart: julianday() would lose the microseconds.
     (moment,) = _arguments(element, compiler, **kw)
     return f"(CAST(strftime('%s', {moment}) AS REAL) + CAST('0' || substr({moment}, 20) AS REAL))"
+
+
+@compiles(EpochSecond, "postgresql")
+def _second_on_postgres(element: EpochSecond, compiler: SQLCompiler, **kw: Any) -> str:
+    (moment,) = _arguments(element, compiler, **kw)
+    return f"CAST(floor(EXTRACT(EPOCH FROM {moment})) AS bigint)"
+
+
+@compiles(EpochSecond, "sqlite")
+def _second_on_sqlite(element: EpochSecond, compiler: SQLCompiler, **kw: Any) -> str:
+    (moment,) = _arguments(element, compiler, **kw)
+    return f"CAST(strftime('%s', {moment}) AS INTEGER)"
 
 
 @compiles(JsonNumber, "postgresql")

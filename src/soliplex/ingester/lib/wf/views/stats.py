@@ -1,0 +1,309 @@
+"""How much was done, how well and how fast: by group, by batch, or lately.
+
+A page is counted where a step says in its output how many pages it saw (`{"pages": 12}`); a run has as many as the step
+that saw most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlmodel import col, func, select
+
+from soliplex.ingester.lib.models import Database, DocumentBatch, RunGroup, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.wf.views.activity import Interval, ended_since
+from soliplex.ingester.lib.wf.views.expressions import EpochSecond, JsonNumber, seconds_between
+from soliplex.ingester.lib.wf.views.groups import get_run_group
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
+
+_BUCKETS: Final = {
+    Interval.MINUTE: timedelta(seconds=1),
+    Interval.HOUR: timedelta(minutes=1),
+    Interval.DAY: timedelta(hours=1),
+    Interval.WEEK: timedelta(days=1),
+}
+_SECONDS_PER_MINUTE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class StepDurations:
+    """How long the steps of one type took, in seconds."""
+
+    step_type: str
+    count: int
+    longest: float
+    shortest: float
+    average: float
+    pages: int
+    pages_per_min: float | None
+    total_duration: float
+    """The sum over all steps, however many ran side by side."""
+    wall_clock_time: float
+    """From the first start to the last end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStats:
+    """How many steps of a group, of one name, are in a status."""
+
+    name: str | None
+    """Of the group."""
+    param_definition_id: str
+    workflow_step_name: str
+    status: RunStatus
+    count: int
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What ended within a piece of the interval."""
+
+    start: datetime
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """How many runs, one for each document, ended lately."""
+
+    interval: Interval
+    since: datetime
+    until: datetime
+    completed: int
+    failed: int
+    cancelled: int
+    documents_per_minute: float
+    buckets: list[Bucket]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRates:
+    """How the steps of one type end."""
+
+    step_type: str
+    completed: int
+    failed: int
+    cancelled: int
+    unfinished: int
+    retried: int
+    """Of all of them, those that needed more than one attempt."""
+    success_rate: float | None
+    """Completed among completed and failed; None while none has ended."""
+    failure_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """How long a batch took, and what its runs came to."""
+
+    batch_id: int
+    name: str
+    source: str
+    start_date: datetime
+    completed_date: datetime | None
+    duration: float | None
+    total_runs: int
+    remaining_runs: int
+    failed_runs: int
+    seconds_per_document: float | None
+
+
+async def step_durations(run_group_id: int) -> list[StepDurations]:
+    """The durations of a group's executed steps, by type in the order of the workflow."""
+    await get_run_group(run_group_id)
+    pages = _pages_of_runs(run_group_id)
+    took = seconds_between(RunStep.start_date, RunStep.completed_date)
+    query: Any = (
+        sa.select(
+            col(RunStep.step_type),
+            func.count(),
+            func.max(took),
+            func.min(took),
+            func.sum(took),
+            func.sum(func.coalesce(pages.c.pages, 0)),
+            func.min(col(RunStep.start_date)),
+            func.max(col(RunStep.completed_date)),
+        )
+        .join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
+        .outerjoin(pages, pages.c.run_id == col(WorkflowRun.id))
+        .where(col(WorkflowRun.run_group_id) == run_group_id, col(RunStep.parent_step_id).is_(None))
+        .where(col(RunStep.start_date).is_not(None), col(RunStep.completed_date).is_not(None))
+        .group_by(col(RunStep.step_type))
+        .order_by(func.min(col(RunStep.workflow_step_number)), col(RunStep.step_type))
+    )
+    return [_durations(row) for row in await _rows(query)]
+
+
+async def step_stats(run_group_id: int) -> list[StepStats]:
+    """How many of a group's steps are in which status, by name in the order of the workflow."""
+    group = await get_run_group(run_group_id)
+    pages = _pages_of_runs(run_group_id)
+    name, status = col(RunStep.workflow_step_name), col(RunStep.status)
+    query: Any = (
+        sa.select(name, status, func.count(), func.sum(func.coalesce(pages.c.pages, 0)))
+        .join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
+        .outerjoin(pages, pages.c.run_id == col(WorkflowRun.id))
+        .where(col(WorkflowRun.run_group_id) == run_group_id, col(RunStep.parent_step_id).is_(None))
+        .group_by(name, status)
+        .order_by(func.min(col(RunStep.workflow_step_number)), name, status)
+    )
+    return [
+        StepStats(group.name, group.param_definition_id, row[0], RunStatus(row[1]), row[2], int(row[3] or 0))
+        for row in await _rows(query)
+    ]
+
+
+async def throughput(interval: Interval, *, now: datetime | None = None) -> Throughput:
+    """The runs that ended within the interval, and when."""
+    until = now or utcnow()
+    length = _BUCKETS[interval]
+    since = until - interval.length
+    first = int(since.timestamp())
+    bucket = (EpochSecond(WorkflowRun.completed_date) - first) // int(length.total_seconds())
+    status = col(WorkflowRun.status)
+    query: Any = (
+        sa.select(bucket, status, func.count())
+        .where(*await ended_since(since), col(WorkflowRun.completed_date) <= until)
+        .group_by(bucket, status)
+    )
+    counts = {(int(row[0]), RunStatus(row[1])): row[2] for row in await _rows(query)}
+    start = datetime.fromtimestamp(first, tz=since.tzinfo)
+    buckets = [_bucket(start + number * length, number, counts) for number in range(interval.length // length + 1)]
+    completed = sum(each.completed for each in buckets)
+    return Throughput(
+        interval=interval,
+        since=since,
+        until=until,
+        completed=completed,
+        failed=sum(each.failed for each in buckets),
+        cancelled=sum(each.cancelled for each in buckets),
+        documents_per_minute=completed / (interval.length.total_seconds() / _SECONDS_PER_MINUTE),
+        buckets=buckets,
+    )
+
+
+async def step_rates(
+    *,
+    run_group_id: int | None = None,
+    batch_id: int | None = None,
+    interval: Interval = Interval.DAY,
+    now: datetime | None = None,
+) -> list[StepRates]:
+    """How steps end, by type: of a group, of a batch, or else of the runs that ended within the interval."""
+    step_type, status = col(RunStep.step_type), col(RunStep.status)
+    is_retried = sa.case((col(RunStep.retry) > 0, 1), else_=0)
+    query: Any = (
+        sa.select(step_type, status, func.count(), func.sum(is_retried))
+        .join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
+        .where(*await _runs_of(run_group_id, batch_id, (now or utcnow()) - interval.length))
+        .where(col(RunStep.parent_step_id).is_(None))
+        .group_by(step_type, status)
+        .order_by(step_type)
+    )
+    rows = await _rows(query)
+    return [_rates(each, [row for row in rows if row[0] == each]) for each in dict.fromkeys(row[0] for row in rows)]
+
+
+async def batch_times(*, paging: Paging = FIRST_PAGE) -> Page[BatchTimes]:
+    """How long batches took, the newest first."""
+    rows = paging.within(select(DocumentBatch).order_by(col(DocumentBatch.id).desc()))
+    page = await read_page(rows, select(func.count()).select_from(DocumentBatch), paging)
+    runs = await _runs_of_batches([batch.id for batch in page.items if batch.id is not None])
+    return page.with_items([_times(batch, runs.get(batch.id or 0, (0, 0, 0))) for batch in page.items])
+
+
+async def _runs_of(run_group_id: int | None, batch_id: int | None, since: datetime) -> list[sa.ColumnElement[bool]]:
+    if run_group_id is not None:
+        await get_run_group(run_group_id)
+        return [col(WorkflowRun.run_group_id) == run_group_id]
+    return [col(WorkflowRun.batch_id) == batch_id] if batch_id is not None else await ended_since(since)
+
+
+async def _runs_of_batches(batch_ids: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+    batch_id = col(RunGroup.batch_id)
+    counters = (RunGroup.total_runs, RunGroup.remaining_runs, RunGroup.failed_runs)
+    query: Any = (
+        sa.select(batch_id, *(func.sum(each) for each in counters)).where(batch_id.in_(batch_ids)).group_by(batch_id)
+    )
+    return {row[0]: (row[1], row[2], row[3]) for row in await _rows(query)}
+
+
+def _pages_of_runs(run_group_id: int) -> sa.Subquery:
+    run_id = col(RunStep.workflow_run_id)
+    return (
+        sa.select(run_id.label("run_id"), func.max(JsonNumber(RunStep.output, sa.literal("pages"))).label("pages"))
+        .join(WorkflowRun, col(WorkflowRun.id) == run_id)
+        .where(col(WorkflowRun.run_group_id) == run_group_id, col(RunStep.output).is_not(None))
+        .group_by(run_id)
+        .subquery()
+    )
+
+
+async def _rows(query: Any) -> Sequence[Any]:
+    async with Database.session(read_only=True) as session:
+        return list((await session.exec(query)).all())
+
+
+def _durations(row: Any) -> StepDurations:
+    step_type, count, longest, shortest, total, pages, began, ended = row
+    wall_clock = (ended - began).total_seconds()
+    return StepDurations(
+        step_type=step_type,
+        count=count,
+        longest=longest,
+        shortest=shortest,
+        average=total / count,
+        pages=int(pages or 0),
+        pages_per_min=pages / wall_clock * _SECONDS_PER_MINUTE if pages and wall_clock else None,
+        total_duration=total,
+        wall_clock_time=wall_clock,
+    )
+
+
+def _bucket(start: datetime, number: int, counts: dict[tuple[int, RunStatus], int]) -> Bucket:
+    ended = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+    return Bucket(start, *(counts.get((number, status), 0) for status in ended))
+
+
+def _rates(step_type: str, rows: Iterable[Any]) -> StepRates:
+    counts = dict.fromkeys(RunStatus, 0)
+    retried = 0
+    for _, status, count, again in rows:
+        counts[RunStatus(status)] += count
+        retried += int(again)
+    completed, failed = counts[RunStatus.COMPLETED], counts[RunStatus.FAILED]
+    decided = completed + failed
+    return StepRates(
+        step_type=step_type,
+        completed=completed,
+        failed=failed,
+        cancelled=counts[RunStatus.CANCELLED],
+        unfinished=counts[RunStatus.PENDING] + counts[RunStatus.RUNNING] + counts[RunStatus.ERROR],
+        retried=retried,
+        success_rate=completed / decided if decided else None,
+        failure_rate=failed / decided if decided else None,
+    )
+
+
+def _times(batch: DocumentBatch, runs: tuple[int, int, int]) -> BatchTimes:
+    total, remaining, failed = runs
+    return BatchTimes(
+        batch_id=batch.id or 0,
+        name=batch.name,
+        source=batch.source,
+        start_date=batch.start_date,
+        completed_date=batch.completed_date,
+        duration=batch.duration,
+        total_runs=total,
+        remaining_runs=remaining,
+        failed_runs=failed,
+        seconds_per_document=batch.duration / total if batch.duration is not None and total else None,
+    )
