@@ -16,10 +16,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from statistics import median, quantiles
 from typing import Final
-from uuid import uuid4
 
 import asyncpg
 
@@ -39,7 +37,6 @@ from soliplex.ingester.lib.models import Database, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
-from soliplex.ingester.lib.wf.operations.claim import claim_script
 from soliplex.ingester.lib.wf.operations.finish import finish_script
 from soliplex.ingester.lib.wf.presence import connection_arguments
 from soliplex.ingester.lib.wf.work import ClaimedStep, Completed
@@ -296,12 +293,10 @@ async def raw_limit(server: Server, sizes: Sizes) -> Result:
 
 async def _drive_scripts(steps: int) -> float:
     pool, done = operations.Pool(), 0
-    lock_ttl = timedelta(minutes=5)
     async with Database.link() as link:
         began = time.perf_counter()
         while done < steps:
-            script = claim_script("benchmark", str(uuid4()), pool, RAW_CLAIM, now=utcnow(), lock_ttl=lock_ttl)
-            claim = await link.transact(script)
+            claim = await operations.claim_steps("benchmark", pool, RAW_CLAIM, link=link)
             finished = await link.transact(finish_script(_completed(claim.steps), now=utcnow()))
             done += len(finished.completed)
         return done / (time.perf_counter() - began)

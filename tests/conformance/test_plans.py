@@ -22,9 +22,8 @@ import sqlalchemy as sa
 
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import PostgresLink, Script
+from soliplex.ingester.lib.models.transactions import PostgresLink
 from soliplex.ingester.lib.wf import operations as ops
-from soliplex.ingester.lib.wf.operations.claim import claim_script
 from soliplex.ingester.lib.wf.sql import SQL
 from tests.conftest import BOTH
 from tests.support.databases import PostgresServer
@@ -188,17 +187,14 @@ WORKER: Final = {"worker_id": "worker-3", "lease": "x", "now": NOW, "limit": 100
 HOT: Final[dict[str, Hot]] = {
     # claiming
     "promote_due_steps": Hot("ix_runstep_available_at", {"now": NOW}),
-    "next_due": Hot("ix_runstep_available_at"),
-    "ready_types": Hot("ix_runstep_ready"),
-    "ready_keyed_types": Hot("ix_runstep_ready_keyed"),
+    "look_for_work": Hot("ix_runstep_ready"),
     "next_free_key": Hot("ix_runstep_ready_keyed", {"step_type": "store", "after": "key-07", "now": NOW}),
     "claim_ready": Hot("ix_runstep_ready", WORKER | {"step_type": "b"}),
     "claim_ready_keyed": Hot("ix_runstep_ready_keyed", WORKER | {"step_type": "store", "resource_key": "key-09"}),
     "claimed_runs": Hot("workflowrun", {"ids": IDS}),
     "runs_by_id": Hot("workflowrun", {"ids": IDS}),
     "start_runs": Hot("workflowrun", {"ids": IDS, "now": NOW}),
-    "running_front": Hot("ix_runstep_running", {"priority": 0}, sorts=True),
-    "ready_front": Hot("ix_runstep_ready", {"priority": 0}),
+    "queue_front": Hot("ix_runstep_running", {"priority": 0}, sorts=True),
     # finishing
     "lock_runs": Hot("workflowrun", {"ids": IDS}, sorts=True),
     "run_ids_of_steps": Hot("runstep", {"ids": IDS}, sorts=True),
@@ -251,7 +247,7 @@ HOT: Final[dict[str, Hot]] = {
 _LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
-    r"SCAN (x|m|t|e|item|kind|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)|VIRTUAL TABLE|CONSTANT ROW"
+    r"SCAN (x|m|t|e|item|kind|plain|keyed|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)|VIRTUAL TABLE|CONSTANT ROW"
 )
 _PARTIAL_IN_SQLITE: Final = re.compile(r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b")
 
@@ -313,15 +309,12 @@ async def rows_read_by_a_claim(driver: Driver) -> int:
     if not Database.is_postgres():
         return await _instructions(driver, pool)
 
-    def counting() -> Script[None]:
-        claim = yield from claim_script("me", "lease", pool, 10, now=driver.now(), lock_ttl=timedelta(minutes=1))
-        assert claim.steps == []
-
     async with Database.engine().connect() as connection:
         raw: Any = await connection.get_raw_connection()
         async with raw.driver_connection.transaction():
             before = await raw.driver_connection.fetchval(_READ)
-            await PostgresLink(raw.driver_connection).transact(counting())
+            claim = await ops.claim_steps("me", pool, 10, link=PostgresLink(raw.driver_connection), now=driver.now())
+            assert claim.steps == []
             return await raw.driver_connection.fetchval(_READ) - before
 
 

@@ -12,6 +12,7 @@ import asyncio
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,13 +23,15 @@ from typing import Any, ClassVar
 import asyncpg
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
 from soliplex.ingester.lib.models import connecting
-from soliplex.ingester.lib.models.transactions import Link, LoopLink, PostgresLink, Script, ThreadLink
+from soliplex.ingester.lib.models.statements import Call
+from soliplex.ingester.lib.models.transactions import Link, LoopLink, PostgresLink, Rows, Script, ThreadLink
 
 
 class NotInitializedError(IngesterError):
@@ -151,6 +154,16 @@ class Database:
             return await PostgresLink(raw.driver_connection).transact(script)
 
     @classmethod
+    async def read(cls, call: Call) -> Rows:
+        """Run one statement that only reads."""
+        opened = cls._opened()
+        if opened.scripts is not None:
+            return await opened.scripts.read(call)
+        async with opened.engine.connect() as connection:
+            raw: Any = await connection.get_raw_connection()
+            return await PostgresLink(raw.driver_connection).read(call)
+
+    @classmethod
     def _opened(cls) -> _Open:
         if cls._current is None:
             raise NotInitializedError
@@ -224,13 +237,32 @@ async def _prepare_schema(engine: AsyncEngine, *, migrate: bool | None) -> None:
 
 
 def _postgres_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
-    return create_async_engine(
+    engine = create_async_engine(
         url,
-        pool_pre_ping=True,
         pool_recycle=settings.db_pool_recycle_seconds,
         pool_size=settings.db_pool_size,
         max_overflow=settings.db_max_overflow,
     )
+    _ping_what_was_idle(engine)
+    return engine
+
+
+def _ping_what_was_idle(engine: AsyncEngine) -> None:
+    """See that a pooled connection lives before it is used; one that was used a moment ago does, and is not asked."""
+    dialect = engine.dialect
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def note_time(_connection: Any, record: Any) -> None:
+        record.info["idle_since"] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def ping(connection: Any, record: Any, _proxy: Any) -> None:
+        if time.monotonic() - record.info.get("idle_since", time.monotonic()) < _IDLE:
+            return
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as exc:
+            raise DisconnectionError from exc  # the pool then tries another, or connects anew
 
 
 def _sqlite_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
@@ -278,6 +310,8 @@ async def _loop_link(url: sa.URL, *, durable: bool) -> AsyncGenerator[Link]:
     finally:
         connection.close()
 
+
+_IDLE = 1.0
 
 # The engine's statements find a few rows by their indexes, one after the other. The planner, whose statistics lag
 # behind tables that change so fast, would rather read a whole table or index, and hash or merge it.

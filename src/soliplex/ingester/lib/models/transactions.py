@@ -21,9 +21,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 import asyncpg
@@ -55,6 +56,10 @@ class Link(Protocol):
         """Run the script and commit."""
         ...
 
+    async def read(self, call: Call) -> Rows:
+        """Run one statement that only reads, outside any transaction."""
+        ...
+
 
 class PostgresLink:
     """Runs scripts on one asyncpg connection. Not for use by two tasks at once."""
@@ -66,14 +71,16 @@ class PostgresLink:
         async with self._connection.transaction():
             return await self._drive(script)
 
+    async def read(self, call: Call) -> Rows:
+        rows: Any = await self._connection.fetch(call.statement.postgres, *_values(call))
+        return rows
+
     async def _drive[R](self, script: Script[R]) -> R:
         fetch = self._connection.fetch
         try:
             call = next(script)
             while True:
-                statement, parameters = call
-                values = [_for_postgres(parameters[name]) for name in statement.postgres_order]
-                rows: Any = await fetch(statement.postgres, *values)
+                rows: Any = await fetch(call.statement.postgres, *_values(call))
                 call = script.send(rows)
         except StopIteration as done:
             return done.value
@@ -92,15 +99,17 @@ def run_on_sqlite[R](connection: sqlite3.Connection, script: Script[R]) -> R:
 
 
 def _drive_on_sqlite[R](connection: sqlite3.Connection, script: Script[R]) -> R:
-    execute = connection.execute
     try:
         call = next(script)
         while True:
-            statement, parameters = call
-            values = {name: _for_sqlite(value) for name, value in parameters.items()}
-            call = script.send(execute(statement.sqlite, values).fetchall())
+            call = script.send(_read_on_sqlite(connection, call))
     except StopIteration as done:
         return done.value
+
+
+def _read_on_sqlite(connection: sqlite3.Connection, call: Call) -> list[sqlite3.Row]:
+    values = {name: _for_sqlite(value) for name, value in call.parameters.items()}
+    return connection.execute(call.statement.sqlite, values).fetchall()
 
 
 class ThreadLink:
@@ -111,7 +120,13 @@ class ThreadLink:
         self._thread = thread
 
     async def transact[R](self, script: Script[R]) -> R:
-        hop = asyncio.get_running_loop().run_in_executor(self._thread, self._run, script)
+        return await self._hop(self._run, script)
+
+    async def read(self, call: Call) -> Rows:
+        return await self._hop(_read_on_sqlite, self._connection, call)
+
+    async def _hop[**P, R](self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
+        hop = asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *arguments, **options))
         try:
             return await asyncio.shield(hop)
         except asyncio.CancelledError:
@@ -143,6 +158,9 @@ class LoopLink:
         await self._begin()
         return run_on_sqlite(self._connection, script)
 
+    async def read(self, call: Call) -> Rows:
+        return _read_on_sqlite(self._connection, call)
+
     async def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         pause, deadline = self.FIRST_PAUSE, loop.time() + self._patience
@@ -156,6 +174,10 @@ class LoopLink:
                 pause = min(pause * 2, self.LONGEST_PAUSE)
             else:
                 return
+
+
+def _values(call: Call) -> list[Any]:
+    return [_for_postgres(call.parameters[name]) for name in call.statement.postgres_order]
 
 
 def _for_postgres(value: Any) -> Any:

@@ -15,7 +15,8 @@ import asyncpg
 from sqlalchemy.exc import SQLAlchemyError
 
 from soliplex.ingester.lib.models import Database
-from soliplex.ingester.lib.models.transactions import Link, Script
+from soliplex.ingester.lib.models.statements import Call
+from soliplex.ingester.lib.models.transactions import Link, Rows, Script
 
 _log = logging.getLogger(__name__)
 
@@ -99,11 +100,17 @@ class SteadyLink:
         self._using = asyncio.Lock()
 
     async def transact[R](self, script: Script[R]) -> R:
+        return await self._use(lambda link: link.transact(script))
+
+    async def read(self, call: Call) -> Rows:
+        return await self._use(lambda link: link.read(call))
+
+    async def _use[R](self, action: Callable[[Link], Awaitable[R]]) -> R:
         async with self._using:
             if self._link is None:
                 self._link = await self._stack.enter_async_context(Database.link(durable=self._durable))
             try:
-                return await self._link.transact(script)
+                return await action(self._link)
             except BaseException as exc:
                 if not is_about_the_data(exc):
                     await self._drop()

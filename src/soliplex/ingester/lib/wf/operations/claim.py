@@ -70,9 +70,15 @@ async def claim_steps(
     lock_ttl: timedelta = DEFAULT_LOCK_TTL,
 ) -> Claim:
     """Take up to `limit` ready steps, under a fresh lease unless one is given."""
-    script = claim_script(worker_id, lease or str(uuid4()), pool, limit, now=now or utcnow(), lock_ttl=lock_ttl)
-    run = link.transact if link else Database.transact
-    return await run(script)
+    moment, source = now or utcnow(), link or Database
+    look = Look.at(await source.read(SQL.look_for_work()))
+    if look.is_due(moment):
+        look = await source.transact(_look_for_due(moment))
+    if not look.has_work_for(pool):
+        return Claim(next_due=look.next_due)
+    return await source.transact(
+        claim_script(worker_id, lease or str(uuid4()), pool, limit, look=look, now=moment, lock_ttl=lock_ttl)
+    )
 
 
 async def claim_next_step(
@@ -86,26 +92,54 @@ async def claim_next_step(
     """Take the next ready step under the given lease."""
     types = None if allowed_types is None else frozenset(allowed_types)
     pool = Pool(types=types, excluded=frozenset(excluded_types))
-    script = claim_script(worker_id, lease_token, pool, 1, now=now or utcnow(), lock_ttl=DEFAULT_LOCK_TTL)
-    claim = await Database.transact(script)
+    claim = await claim_steps(worker_id, pool, 1, lease=lease_token, now=now)
     return claim.steps[0].run_step() if claim.steps else None
 
 
-def claim_script(
-    worker_id: str, lease: str, pool: Pool, limit: int, *, now: datetime, lock_ttl: timedelta
-) -> Script[Claim]:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is ready, by type: read without a transaction, so that a look in vain disturbs nobody."""
+
+    plain: list[Row]
+    """The head of the queue of each type, the most urgent first."""
+    keyed: list[str]
+    """Types of steps that need a resource."""
+    next_due: datetime | None
+
+    @classmethod
+    def at(cls, rows: Rows) -> Look:
+        plain = [row for row in rows if row["kind"] == "plain"]
+        keyed = [row["step_type"] for row in rows if row["kind"] == "keyed"]
+        due = next(datetime_of(row, "due") for row in rows if row["kind"] == "due")
+        return cls(sorted(plain, key=lambda head: (-head["priority"], head["queue_key"])), keyed, due)
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the time of some step has come."""
+        return self.next_due is not None and self.next_due <= now
+
+    def has_work_for(self, pool: Pool) -> bool:
+        return any(pool.accepts(head["step_type"]) for head in self.plain) or any(map(pool.accepts, self.keyed))
+
+
+def _look_for_due(now: datetime) -> Script[Look]:
+    """Let steps whose time has come join the ready ones, and look again."""
     yield SQL.promote_due_steps(now=now)
+    return Look.at((yield SQL.look_for_work()))
+
+
+def claim_script(
+    worker_id: str, lease: str, pool: Pool, limit: int, *, look: Look, now: datetime, lock_ttl: timedelta
+) -> Script[Claim]:
     holder = _Holder(worker_id, lease, limit, max(limit, pool.keyed_limit), now, lock_ttl)
     kinds = (_claim_keyed, _claim_plain) if pool.keyed_next else (_claim_plain, _claim_keyed)
     pool.keyed_next = not pool.keyed_next
     taken = _Taken()
     for claim in kinds:
-        taken = yield from claim(holder, pool)
+        taken = yield from claim(holder, pool, look)
         if taken.rows or taken.lost_race:
             break
     if not taken.rows:
-        due = yield SQL.next_due()
-        return Claim(lost_race=taken.lost_race, next_due=datetime_of(due[0], "due"))
+        return Claim(lost_race=taken.lost_race, next_due=look.next_due)
     steps, has_deliveries = yield from _start(taken.rows, holder)
     return Claim(steps, taken.resource_key, lost_race=not steps, has_deliveries=has_deliveries)
 
@@ -130,20 +164,19 @@ class _Taken:
     lost_race: bool = False
 
 
-def _claim_plain(holder: _Holder, pool: Pool) -> Script[_Taken]:
-    heads = yield SQL.ready_types()
-    accepted = [head for head in heads if pool.accepts(head["step_type"])]
-    accepted.sort(key=lambda head: (-head["priority"], head["queue_key"]))
+def _claim_plain(holder: _Holder, pool: Pool, look: Look) -> Script[_Taken]:
     rows: list[Row] = []
-    for head in accepted:
+    for head in look.plain:
         if len(rows) >= holder.limit:
             break
+        if not pool.accepts(head["step_type"]):
+            continue
         rows += yield SQL.claim_ready(step_type=head["step_type"], **holder.claim(holder.limit - len(rows)))
     return _Taken(rows)
 
 
-def _claim_keyed(holder: _Holder, pool: Pool) -> Script[_Taken]:
-    kinds = [row["step_type"] for row in (yield SQL.ready_keyed_types()) if pool.accepts(row["step_type"])]
+def _claim_keyed(holder: _Holder, pool: Pool, look: Look) -> Script[_Taken]:
+    kinds = [kind for kind in look.keyed if pool.accepts(kind)]
     for kind in sorted(kinds, key=lambda kind: (kind <= pool.last_type, kind)):
         key = yield from _next_free_key(kind, pool.last_keys.get(kind, ""), holder.now)
         if key is None:
@@ -182,12 +215,12 @@ def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[_Take
 
 
 def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedStep], bool]]:
-    """Load the runs of the claimed steps; begin those, and the groups, for which this is the first step."""
-    run_rows = yield SQL.claimed_runs(ids=sorted({row["workflow_run_id"] for row in rows}))
-    runs = {run["id"]: run for run in run_rows}
+    """Begin the runs, and the groups, of which these are the first steps."""
     outbox = Outbox(get_registry())
-    waiting = [run_id for run_id, run in runs.items() if run["status"] == RunStatus.PENDING]
-    if waiting and (busy := (yield from _begin_runs(waiting, runs, outbox, holder.now))):
+    runs = yield from _begin_runs({row["workflow_run_id"] for row in rows}, outbox, holder.now)
+    # Somebody else is changing a run that should have begun and has not.
+    busy = {run_id for run_id, run in runs.items() if run["status"] == RunStatus.PENDING}
+    if busy:
         yield from _leave([row for row in rows if row["workflow_run_id"] in busy], holder)
         rows = [row for row in rows if row["workflow_run_id"] not in busy]
     steps = [
@@ -195,7 +228,7 @@ def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedSte
         for row in rows
     ]
     steps.sort(key=_place_in_queue)
-    if outbox.wants({run["workflow_definition_id"] for run in run_rows}, LifeCycleEvent.STEP_START):
+    if outbox.wants({run["workflow_definition_id"] for run in runs.values()}, LifeCycleEvent.STEP_START):
         for step in steps:
             outbox.add(
                 LifeCycleEvent.STEP_START,
@@ -212,28 +245,26 @@ def _place_in_queue(step: ClaimedStep) -> tuple[int, int, int]:
     return -step.row["priority"], step.row["queue_key"], step.id
 
 
-def _begin_runs(waiting: list[int], runs: dict[int, Row], outbox: Outbox, now: datetime) -> Script[set[int]]:
-    """Begin the runs. Gives those that somebody else is changing at this moment."""
-    begun: Rows = yield SQL.start_runs(ids=sorted(waiting), now=now)
-    passed_over = set(waiting) - {run["id"] for run in begun}
-    groups = sorted({run["run_group_id"] for run in begun})
-    begun_groups = yield SQL.start_groups(ids=groups, now=now)
-    workflow_of = {run["run_group_id"]: run["workflow_definition_id"] for run in runs.values()}
-    for group in begun_groups:
-        outbox.add(LifeCycleEvent.GROUP_START, workflow_id=workflow_of[group["id"]], group_id=group["id"])
+def _begin_runs(run_ids: set[int], outbox: Outbox, now: datetime) -> Script[dict[int, Row]]:
+    """Begin those of the runs that wait. Gives all of them, as they are then."""
+    begun = yield SQL.start_runs(ids=sorted(run_ids), now=now)
+    runs = {run["id"]: run for run in begun}
+    if len(runs) < len(run_ids):
+        others = yield SQL.claimed_runs(ids=sorted(run_ids - runs.keys()))
+        runs |= {run["id"]: run for run in others}
+    workflow_of = {run["run_group_id"]: run["workflow_definition_id"] for run in begun}
+    groups = {run["run_group_id"] for run in begun if run["group_status"] == RunStatus.PENDING}
+    if groups:
+        for group in (yield SQL.start_groups(ids=sorted(groups), now=now)):
+            outbox.add(LifeCycleEvent.GROUP_START, workflow_id=workflow_of[group["id"]], group_id=group["id"])
     for run in begun:
         outbox.add(
             LifeCycleEvent.ITEM_START,
-            workflow_id=runs[run["id"]]["workflow_definition_id"],
+            workflow_id=run["workflow_definition_id"],
             group_id=run["run_group_id"],
             run_id=run["id"],
         )
-    if not passed_over:
-        return set()
-    # Another worker may have begun one in the meantime, with another of its steps.
-    now_known = yield SQL.claimed_runs(ids=sorted(passed_over))
-    runs.update({run["id"]: run for run in now_known})
-    return {run["id"] for run in now_known if run["status"] == RunStatus.PENDING}
+    return runs
 
 
 def _leave(rows: Sequence[Row], holder: _Holder) -> Script[None]:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database
@@ -60,7 +60,7 @@ async def create_run_group(
 ) -> Created:
     """Start a group with these runs. `resource_keys` gives steps, by key, the resource each needs to itself."""
     moment = now or utcnow()
-    plan = _Plan(workflow, params, batch_id, priority, resource_keys or {}, moment)
+    plan = Plan(workflow, params, batch_id, priority, resource_keys or {}, moment)
 
     def script() -> Script[Created]:
         rows = yield SQL.insert_group(
@@ -68,6 +68,7 @@ async def create_run_group(
             workflow_id=workflow.id,
             param_id=params.id if params else "",
             batch_id=batch_id,
+            runs=len(runs),
             now=moment,
         )
         group_id = rows[0]["id"]
@@ -91,7 +92,7 @@ async def create_runs(
     now: datetime | None = None,
 ) -> Created:
     """Add runs to a group."""
-    plan = _Plan(workflow, params, batch_id, priority, resource_keys or {}, now or utcnow())
+    plan = Plan(workflow, params, batch_id, priority, resource_keys or {}, now or utcnow())
 
     def script() -> Script[Created]:
         rows = yield SQL.lock_group(group_id=group_id)
@@ -99,7 +100,7 @@ async def create_runs(
             raise NotFoundError("run group", group_id)
         if rows[0]["cancel_requested_at"] is not None:
             raise ConflictError(f"run group {group_id} was cancelled: start a new one, or retry it first")
-        run_ids = yield from _insert_runs(plan, group_id, runs)
+        run_ids = yield from add_runs(plan, group_id, runs)
         return Created(group_id, run_ids)
 
     created = await Database.transact(script())
@@ -108,7 +109,7 @@ async def create_runs(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     workflow: WorkflowDefinition
     params: ParameterSet | None
     batch_id: int | None
@@ -117,11 +118,18 @@ class _Plan:
     now: datetime
 
 
-def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
+def add_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
+    """Insert runs into a group that exists and is held."""
+    if runs:
+        yield SQL.grow_group(group_id=group_id, runs=len(runs), now=plan.now)
+    return (yield from _insert_runs(plan, group_id, runs))
+
+
+def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
     if not runs:
         return []
     config_ids = yield from _step_configs(plan)
-    front = yield from _front(plan.priority)
+    front = (yield SQL.queue_front(priority=plan.priority))[0]["queue_key"]
     rows = yield SQL.insert_runs(
         workflow_id=plan.workflow.id,
         group_id=group_id,
@@ -137,22 +145,12 @@ def _insert_runs(plan: _Plan, group_id: int, runs: Sequence[NewRun]) -> Script[l
     yield SQL.insert_steps(**new_runs, templates=Json(_templates(plan, config_ids)), now=plan.now)
     if edges := _edges(plan.workflow):
         yield SQL.insert_edges(**new_runs, edges=Json(edges))
-    yield SQL.grow_group(group_id=group_id, runs=len(run_ids), now=plan.now)
     yield from reopen_batches([plan.batch_id] if plan.batch_id is not None else [])
     yield SQL.notify(channel=WORK_CHANNEL)
     return run_ids
 
 
-def _front(priority: int) -> Script[int]:
-    """Where a group that starts now joins the queue of its priority: beside what runs, or else at the head."""
-    for statement in (SQL.running_front, SQL.ready_front):
-        front = (yield statement(priority=priority))[0]["queue_key"]
-        if front is not None:
-            return front
-    return 0
-
-
-def _templates(plan: _Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:
+def _templates(plan: Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:
     leaves = {step.key for step in plan.workflow.leaf_steps}
     return [
         {
@@ -177,7 +175,7 @@ def _edges(workflow: WorkflowDefinition) -> list[tuple[int, int]]:
     return [(numbers[before], numbers[step.key]) for step in workflow.steps for before in step.depends_on]
 
 
-def _step_configs(plan: _Plan) -> Script[dict[str, int]]:
+def _step_configs(plan: Plan) -> Script[dict[str, int]]:
     """The ids of the steps' configurations, each stored once, and the record of the parameter set that led to them."""
     cumulative = cumulative_configs(plan.workflow, plan.params)
     ids: dict[str, int] = {}
@@ -189,10 +187,26 @@ def _step_configs(plan: _Plan) -> Script[dict[str, int]]:
     return ids
 
 
+_known: Final[dict[tuple[Any, ...], Any]] = {}
+"""What was found in the database and never changes there: step configurations, and parameter sets that are complete."""
+_MOST_KNOWN: Final = 10_000
+
+
+def _remember(key: tuple[Any, ...], value: Any) -> None:
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+    _known[key] = value
+
+
 def _step_config(step: StepDefinition, cumulative: CumulativeConfig, now: datetime) -> Script[int]:
     key = {"step_type": step.type, "hash": _sha256(cumulative.cumulative_json)}
+    remembered = (Database.identity(), "step", *key.values())
+    if remembered in _known:
+        return _known[remembered]
     found = yield SQL.find_step_config(**key)
-    if not found:
+    if found:
+        _remember(remembered, found[0]["id"])  # found, so it is committed; one that is inserted here may yet not be
+    else:
         config = Json(cumulative.config)
         found = yield SQL.insert_step_config(**key, config=config, cumulative=cumulative.cumulative_json, now=now)
     if not found:  # another process stored it in the meantime
@@ -202,13 +216,21 @@ def _step_config(step: StepDefinition, cumulative: CumulativeConfig, now: dateti
 
 def _config_set(params: ParameterSet, config_ids: list[int], now: datetime) -> Script[None]:
     key = {"yaml_id": params.id, "hash": _sha256(params.text)}
+    remembered = (Database.identity(), "set", *key.values(), *config_ids)
+    if remembered in _known:
+        return
     found = yield SQL.find_config_set(**key)
     if not found:
         found = yield SQL.insert_config_set(**key, contents=params.text, now=now)
     if not found:
         found = yield SQL.find_config_set(**key)
+    set_id = found[0]["id"]
+    there = {row["config_id"] for row in (yield SQL.items_of_config_set(config_set_id=set_id))}
     for config_id in config_ids:
-        yield SQL.insert_config_set_item(config_set_id=found[0]["id"], config_id=config_id)
+        if config_id not in there:
+            yield SQL.insert_config_set_item(config_set_id=set_id, config_id=config_id)
+    if there.issuperset(config_ids):
+        _remember(remembered, set_id)
 
 
 def _sha256(text: str) -> str:

@@ -1,28 +1,30 @@
--- The types that have a ready step, by a walk that makes one probe of the index per type, however many steps are ready;
--- with the head of each type's queue.
--- :name ready_types
-WITH RECURSIVE kind (step_type) AS (
+-- What is ready, in one look: the types that have a ready step, with the head of each one's queue; the types of ready steps
+-- that need a resource; when the next step becomes due. One probe of an index per type, however many steps are ready.
+-- :name look_for_work
+WITH RECURSIVE plain (step_type) AS (
     SELECT min(step_type) FROM runstep WHERE {ready}
     UNION ALL
-    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > kind.step_type)
-      FROM kind WHERE kind.step_type IS NOT NULL
-)
-SELECT kind.step_type,
-       (SELECT priority FROM runstep WHERE {ready} AND step_type = kind.step_type
-         ORDER BY priority DESC, queue_key, id LIMIT 1) AS priority,
-       (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type
-         ORDER BY priority DESC, queue_key, id LIMIT 1) AS queue_key
-  FROM kind WHERE kind.step_type IS NOT NULL;
-
--- As ready_types, for steps that need a resource.
--- :name ready_keyed_types
-WITH RECURSIVE kind (step_type) AS (
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > plain.step_type)
+      FROM plain WHERE plain.step_type IS NOT NULL
+), keyed (step_type) AS (
     SELECT min(step_type) FROM runstep WHERE {ready_keyed}
     UNION ALL
-    SELECT (SELECT min(step_type) FROM runstep WHERE {ready_keyed} AND step_type > kind.step_type)
-      FROM kind WHERE kind.step_type IS NOT NULL
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready_keyed} AND step_type > keyed.step_type)
+      FROM keyed WHERE keyed.step_type IS NOT NULL
 )
-SELECT step_type FROM kind WHERE step_type IS NOT NULL;
+SELECT 'due' AS kind, CAST(NULL AS text) AS step_type, CAST(NULL AS integer) AS priority, CAST(NULL AS bigint) AS queue_key,
+       min(available_at) AS due
+  FROM runstep WHERE available_at IS NOT NULL
+UNION ALL
+SELECT 'plain', plain.step_type,
+       (SELECT priority FROM runstep WHERE {ready} AND step_type = plain.step_type
+         ORDER BY priority DESC, queue_key, id LIMIT 1),
+       (SELECT queue_key FROM runstep WHERE {ready} AND step_type = plain.step_type
+         ORDER BY priority DESC, queue_key, id LIMIT 1),
+       NULL
+  FROM plain WHERE plain.step_type IS NOT NULL
+UNION ALL
+SELECT 'keyed', step_type, NULL, NULL, NULL FROM keyed WHERE step_type IS NOT NULL;
 
 -- The first key after :after that has ready steps of the type and no live lock. One probe per key that is passed over.
 -- :name next_free_key
@@ -63,9 +65,6 @@ UPDATE runstep SET available_at = NULL
  WHERE id IN (SELECT id FROM runstep WHERE available_at IS NOT NULL AND available_at <= :now ORDER BY available_at LIMIT 500)
 RETURNING id;
 
--- :name next_due
-SELECT min(available_at) AS due FROM runstep WHERE available_at IS NOT NULL;
-
 -- :name runs_by_id
 SELECT {run_columns} FROM workflowrun WHERE id IN (SELECT value FROM json_each(:ids));
 
@@ -76,7 +75,7 @@ SELECT {claimed_run_columns} FROM workflowrun WHERE id IN (SELECT value FROM jso
 -- :name start_runs
 UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
  WHERE id IN (SELECT value FROM json_each(:ids)) AND +status = 'PENDING'
-RETURNING id, run_group_id;
+RETURNING {claimed_run_columns}, {group_status};
 
 -- :name start_groups
 UPDATE rungroup SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now

@@ -26,6 +26,9 @@ id, workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, s
 id, workflow_definition_id, run_group_id, batch_id, doc_id, status, CAST(run_params AS text) AS run_params,
     CAST(input AS text) AS input, cancel_requested_at
 
+-- :fragment group_status
+(SELECT g.status FROM rungroup g WHERE g.id = run_group_id) AS group_status
+
 -- :fragment run_columns
 id, workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, start_date, completed_date, status,
     status_date, status_message, status_meta, run_params, input, remaining_steps, failed_steps, queue_key, cancel_requested_at

@@ -1,7 +1,7 @@
 -- :name insert_group
 INSERT INTO rungroup (name, workflow_definition_id, param_definition_id, batch_id, created_date, status, status_date,
                       status_meta, total_runs, remaining_runs, failed_runs, cancelled_runs)
-VALUES (:name, :workflow_id, :param_id, :batch_id, :now, 'PENDING', :now, '{}', 0, 0, 0, 0)
+VALUES (:name, :workflow_id, :param_id, :batch_id, :now, 'PENDING', :now, '{}', :runs, :runs, 0, 0)
 RETURNING id;
 
 -- :name lock_group
@@ -17,24 +17,24 @@ UPDATE rungroup
  WHERE id = :group_id;
 
 -- The queue key of the work that is under way: a group that starts now takes its place beside it, not behind all that waits.
--- A quick stage runs far ahead of a slow one, whose queue is the one that must not be joined at its end.
--- :name running_front
-SELECT min(stage.queue_key) AS queue_key
-  FROM (SELECT max(queue_key) AS queue_key FROM runstep
-         WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND priority = :priority GROUP BY step_type) stage;
-
--- The same where nothing of this priority is under way: the head of what is ready.
--- :name ready_front
+-- A quick stage runs far ahead of a slow one, whose queue is the one that must not be joined at its end. Where nothing of this
+-- priority is under way: the head of what is ready.
+-- :name queue_front
 WITH RECURSIVE kind (step_type) AS (
     SELECT min(step_type) FROM runstep WHERE {ready}
     UNION ALL
     SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > kind.step_type)
       FROM kind WHERE kind.step_type IS NOT NULL
 )
-SELECT min(head.queue_key) AS queue_key
-  FROM (SELECT (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type AND priority = :priority
-                 ORDER BY queue_key, id LIMIT 1) AS queue_key
-          FROM kind WHERE kind.step_type IS NOT NULL) head;
+SELECT coalesce(
+    (SELECT min(stage.queue_key)
+       FROM (SELECT max(queue_key) AS queue_key FROM runstep
+              WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND priority = :priority GROUP BY step_type) stage),
+    (SELECT min(head.queue_key)
+       FROM (SELECT (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type AND priority = :priority
+                      ORDER BY queue_key, id LIMIT 1) AS queue_key
+               FROM kind WHERE kind.step_type IS NOT NULL) head),
+    0) AS queue_key;
 
 -- :name insert_runs
 INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
@@ -86,6 +86,9 @@ RETURNING id;
 
 -- :name find_config_set
 SELECT id FROM configset WHERE yaml_id = :yaml_id AND yaml_hash = :hash;
+
+-- :name items_of_config_set
+SELECT config_id FROM configsetitem WHERE config_set_id = :config_set_id;
 
 -- :name insert_config_set_item
 INSERT INTO configsetitem (config_set_id, config_id) VALUES (:config_set_id, :config_id) ON CONFLICT DO NOTHING;
