@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import override
 
 import pytest
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database
-from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError
+from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError, StorageError
 from soliplex.ingester.lib.storage.blobs import BLOCK
 from soliplex.ingester.lib.storage.database import DatabaseBlobs
 from soliplex.ingester.lib.storage.fs import FolderBlobs
@@ -98,6 +100,42 @@ async def test_what_was_put_is_read(store: BlobStore, content: bytes, file_of: C
     assert await content_of(store, "raw/aa/file") == content
     assert await store.size("raw/aa/bytes") == len(content)
     assert await store.size("raw/aa/file") == len(content)
+
+
+class FailingFile(BytesIO):
+    """Reads one part, and then no more."""
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell():
+            raise OSError("the disk is broken")
+        return super().read(size)
+
+
+async def test_a_file_that_was_stored_is_handed_over(store: BlobStore, file_of: Callable[[bytes], Path]) -> None:
+    path = file_of(b"hello")
+    await store.put_file(KEY, path)
+    assert not path.exists()
+
+
+async def test_a_file_that_cannot_be_read_to_its_end_is_not_stored(
+    store: BlobStore, file_of: Callable[[bytes], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file_of(LARGE)
+    if isinstance(store, FolderBlobs):
+        monkeypatch.setattr("soliplex.ingester.lib.storage.fs.sync", _refuse)
+    monkeypatch.setattr(Path, "read_bytes", _refuse)
+    monkeypatch.setattr(Path, "open", lambda *_args, **_options: FailingFile(LARGE))
+    with pytest.raises((OSError, StorageError)):
+        await store.put_file(KEY, path)
+    monkeypatch.undo()
+    assert await store.size(KEY) is None
+    assert await keys_of(store) == {}
+    assert path.exists()
+
+
+def _refuse(_path: Path) -> None:
+    raise OSError("the disk is broken")
 
 
 async def test_a_large_blob_is_read_in_pieces(store: BlobStore) -> None:

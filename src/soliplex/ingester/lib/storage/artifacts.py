@@ -59,7 +59,8 @@ class Artifacts:
         is_new = await self.document_size(received.hash) != received.size
         if is_new:
             await self._put(self.layout.document(received.hash), received)
-        await self.discard(received)
+        else:
+            await self.discard(received)
         return is_new
 
     async def discard(self, received: Received) -> None:
@@ -150,8 +151,11 @@ class Artifacts:
             return
         packed = self.spool.new_path()
         try:
-            is_smaller = await in_thread(envelope.compress_file, received.path, packed)
-            await self.store.put_file(key, packed if is_smaller else received.path)
+            if await in_thread(envelope.compress_file, received.path, packed):
+                await self.store.put_file(key, packed)
+                await self.discard(received)
+            else:
+                await self.store.put_file(key, received.path)
         finally:
             await in_thread(packed.unlink, missing_ok=True)
 

@@ -31,7 +31,7 @@ class BlobStore(Protocol):
     """
 
     async def put_file(self, key: str, path: Path) -> None:
-        """Store a file, which is handed over: a store may move it away, or leave it."""
+        """Store a file, which is handed over: when this returns, it is no longer at `path`. If it fails, it is."""
         ...
 
     async def put(self, key: str, content: bytes) -> None: ...

@@ -55,6 +55,7 @@ class DatabaseBlobs:
             async with self._replacing(key, first) as write_part:
                 while part := await in_thread(file.read, self._part):
                     await write_part(part)
+        await in_thread(path.unlink)
 
     async def put(self, key: str, content: bytes) -> None:
         async with self._replacing(key, content[: self._part]) as write_part:

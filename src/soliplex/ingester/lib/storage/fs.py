@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -163,9 +164,10 @@ def _open(path: Path, key: str) -> tuple[BinaryIO, bytes]:
 
 def _size(path: Path) -> int | None:
     try:
-        return path.stat().st_size if path.is_file() else None
-    except FileNotFoundError:  # deleted between the two looks
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _unlink(paths: Sequence[Path]) -> int:

@@ -19,6 +19,7 @@ class MemoryBlobs:
 
     async def put_file(self, key: str, path: Path) -> None:
         await self.put(key, await in_thread(path.read_bytes))
+        await in_thread(path.unlink)
 
     async def put(self, key: str, content: bytes) -> None:
         self._blobs[checked(key)] = (bytes(content), datetime.now(UTC))

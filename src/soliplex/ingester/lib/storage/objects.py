@@ -72,6 +72,7 @@ class ObjectBlobs:
                 while part := await in_thread(file.read, PART):
                     await writer.write(part)
             await writer.close()
+        await in_thread(path.unlink)
 
     async def put(self, key: str, content: bytes) -> None:
         async with self._explained():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 
 async def in_thread[**P, R](work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -11,7 +12,7 @@ async def in_thread[**P, R](work: Callable[P, R], *args: P.args, **kwargs: P.kwa
 
     A thread cannot be stopped. Left alone, it would go on to create the very file that the canceller removes.
     """
-    hop = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    hop = asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     try:
         return await asyncio.shield(hop)
     except asyncio.CancelledError:
