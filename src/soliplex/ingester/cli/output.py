@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -59,7 +59,7 @@ def print_rows(
         typer.echo(nothing)
         return
     table = Table()
-    plain = [_fields(row) for row in rows]
+    plain = [fields_of(row) for row in rows]
     for heading, field in columns.items():
         table.add_column(heading, overflow="fold", justify=_side([row.get(field) for row in plain]))
     for row in plain:
@@ -85,6 +85,22 @@ def print_facts(facts: Row, *, as_json: bool) -> None:
     console().print(table)
 
 
+def fields_of(row: object) -> Row:
+    """What is known of a row, by name."""
+    from dataclasses import asdict, is_dataclass
+
+    from pydantic import BaseModel
+
+    if isinstance(row, BaseModel):
+        # In the order in which they are written down; a row read from the database has none of its own.
+        kind = type(row)
+        return {name: getattr(row, name) for name in (*kind.model_fields, *kind.model_computed_fields)}
+    if is_dataclass(row) and not isinstance(row, type):
+        return asdict(row)
+    assert isinstance(row, Mapping), f"a row is a model, a dataclass or a mapping, not {type(row).__name__}"
+    return row
+
+
 def as_cell(value: object) -> str:
     """A value as a person reads it in a table."""
     match value:
@@ -95,7 +111,7 @@ def as_cell(value: object) -> str:
         case float():
             text = f"{value:,.2f}"
         case datetime():
-            text = f"{value:%Y-%m-%d %H:%M:%S}"
+            text = f"{value.astimezone():%Y-%m-%d %H:%M:%S}"  # where the reader is; JSON has UTC
         case dict() | list() | tuple():
             text = _compact(value) if value else ""
         case _:
@@ -128,22 +144,10 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
-def _fields(row: object) -> Row:
-    from dataclasses import asdict, is_dataclass
-
-    from pydantic import BaseModel
-
-    if isinstance(row, BaseModel):
-        return row.model_dump()
-    if is_dataclass(row) and not isinstance(row, type):
-        return asdict(row)
-    assert isinstance(row, Mapping), f"a row is a model, a dataclass or a mapping, not {type(row).__name__}"
-    return row
-
-
-def _side(values: Sequence[object]) -> Any:
-    is_numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return "right" if is_numeric else "left"
+def _side(values: Sequence[object]) -> Literal["left", "right"]:
+    known = [value for value in values if value is not None]
+    is_numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
+    return "right" if known and is_numeric else "left"
 
 
 _STYLES = {

@@ -10,10 +10,6 @@ if TYPE_CHECKING:
     import asyncio
 
 
-SAME_SIGNAL = 1.0
-"""Seconds within which a second signal counts as the first: a terminal and a supervisor often send both."""
-
-
 async def worker(
     *,
     stop_timeout: Annotated[
@@ -27,47 +23,32 @@ async def worker(
     it at once.
     """
     import asyncio
-    import signal
 
+    from soliplex.ingester.cli.database import open_database
+    from soliplex.ingester.cli.stopping import stopping_on_signals
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging
-    from soliplex.ingester.lib.models import Database
     from soliplex.ingester.lib.wf.runner import Worker
 
     settings = get_settings()
     configure_logging(settings)
-    await Database.initialize()
-    stopping = asyncio.Event()
-    first_at: list[float] = []
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _on_signal, stopping, first_at)
-    try:
-        running = Worker()
-        await running.start()
-        pools = ", ".join(f"{name}={size}" for name, size in running.config.consumers.items())
-        typer.echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
-        watcher = asyncio.create_task(_stop_when_drained(stopping)) if drain else None
-        await stopping.wait()
-        typer.echo("stopping: running steps may finish, the rest goes back")
-        await running.stop(stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds)
-        if watcher is not None:
-            watcher.cancel()
-        typer.echo("stopped")
-    finally:
-        await Database.close()
+    with stopping_on_signals(second=_say_that_others_take_over) as stopping:
+        async with open_database():
+            running = Worker()
+            await running.start()
+            pools = ", ".join(f"{name}={size}" for name, size in running.config.consumers.items())
+            typer.echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
+            watcher = asyncio.create_task(_stop_when_drained(stopping)) if drain else None
+            await stopping.wait()
+            typer.echo("stopping: running steps may finish, the rest goes back")
+            await running.stop(stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds)
+            if watcher is not None:
+                watcher.cancel()
+    typer.echo("stopped")
 
 
-def _on_signal(stopping: asyncio.Event, first_at: list[float]) -> None:
-    import os
-    import time
-
-    if not stopping.is_set():
-        first_at.append(time.monotonic())
-        stopping.set()
-    elif first_at and time.monotonic() - first_at[0] > SAME_SIGNAL:
-        typer.echo("stopped at once; other workers take over what was running", err=True)
-        os._exit(130)
+def _say_that_others_take_over() -> None:
+    typer.echo("stopped at once; other workers take over what was running", err=True)
 
 
 async def _stop_when_drained(stopping: asyncio.Event) -> None:

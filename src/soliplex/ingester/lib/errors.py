@@ -18,6 +18,8 @@
     │   ├── StoreUnavailableError  the store does not work now; trying again may help
     │   ├── DamagedBlobError       what is stored is not what was stored
     │   └── InvalidKeyError        a key that would leave the store
+    ├── FileRefusedError           one file cannot be ingested; others can
+    ├── RemoteError                a server refused what was asked, or did not answer
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle

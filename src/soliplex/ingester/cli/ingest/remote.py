@@ -1,0 +1,270 @@
+"""Documents go to a server, over HTTP; its workers process them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
+
+from soliplex.ingester.cli.ingest.files import LocalFile
+from soliplex.ingester.cli.ingest.multipart import Form
+from soliplex.ingester.cli.ingest.reading import pieces_of
+from soliplex.ingester.cli.ingest.target import (
+    Failure,
+    FileRefusedError,
+    GroupProgress,
+    StageProgress,
+    Standing,
+    Started,
+    Work,
+)
+from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.models.enums import RunStatus
+from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
+
+PREFIX: Final = "/api/v1"
+BUSY: Final = frozenset({429, 502, 503, 504})
+FAULT_OF_THE_FILE: Final = frozenset({400, 409, 413, 415, 422})
+PATIENCE: Final = 300.0
+"""Seconds a request is tried again where the server is busy, restarting or asks to wait."""
+LONGEST_WAIT: Final = 60.0
+TIMEOUT: Final = httpx.Timeout(60, connect=10, pool=None)
+
+type Content = Callable[[], Mapping[str, Any]]
+
+
+class RemoteError(IngesterError):
+    """The server refused what was asked, or did not answer."""
+
+    def __init__(self, url: str, problem: str, *, status: int | None = None, wait: float | None = None) -> None:
+        super().__init__(f"{url}: {problem}")
+        self.url = url
+        self.problem = problem
+        self.status = status
+        self.wait = wait
+        """Seconds the server asks to wait before the next request."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether trying again can help."""
+        return self.status is None or self.status in BUSY
+
+
+@asynccontextmanager
+async def open_remote(
+    url: str,
+    *,
+    api_key: str | None = None,
+    tell: Callable[[str], None],
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> AsyncGenerator[RemoteTarget]:
+    """A server, for the time of the block. `tell` is told when it makes us wait."""
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    base = url.rstrip("/").removesuffix(PREFIX)
+    async with httpx.AsyncClient(
+        base_url=f"{base}{PREFIX}", headers=headers, timeout=TIMEOUT, transport=transport
+    ) as client:
+        yield RemoteTarget(client, base, tell)
+
+
+class RemoteTarget:
+    """A server, as a place where documents go."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._url = url
+        self._tell = tell
+        self._batches: dict[int, int] = {}
+        """The batch of each group."""
+
+    async def check(self, work: Work) -> None:
+        workflows = await self._json("GET", "/workflow/definitions", patience=0)
+        _require("workflow", work.workflow_id, workflows)
+        if work.param_id is not None:
+            _require("parameter set", work.param_id, await self._json("GET", "/workflow/param-sets"))
+
+    async def standings(self, source: str, hashes: Mapping[str, str]) -> dict[str, Standing]:
+        if not hashes:
+            return {}
+        form = {"source": source, "hashes": json.dumps(dict(hashes))}
+        rows = await self._json("POST", "/source-status", data=form)
+        return {uri: Standing(row["status"]) for uri, row in rows.items()}
+
+    async def unfinished_batch(self, source: str, name: str) -> int | None:
+        batches = await self._json("GET", "/batch/")
+        same = [batch for batch in batches if batch["source"] == source and batch["name"] == name]
+        newest = max(same, key=lambda batch: batch["id"], default=None)
+        return newest["id"] if newest and newest["completed_date"] is None else None
+
+    async def create_batch(self, source: str, name: str) -> int:
+        return (await self._json("POST", "/batch/", data={"source": source, "name": name}))["batch_id"]
+
+    async def upload(
+        self, file: LocalFile, *, source: str, batch_id: int, work: Work, sent: Callable[[int], None]
+    ) -> None:
+        fields = {
+            "source_uri": file.uri,
+            "source": source,
+            "batch_id": str(batch_id),
+            "doc_meta": "{}",
+            "priority": str(work.priority),
+        }
+        form = Form(fields, file.path.name, file.size)
+
+        def content() -> Mapping[str, Any]:
+            return {"content": form.body(pieces_of(file.path, sent)), "headers": form.headers}
+
+        try:
+            await self._send("POST", "/document/ingest-document", content)
+        except RemoteError as error:
+            if error.status in FAULT_OF_THE_FILE:
+                raise FileRefusedError(error.problem) from error
+            raise
+
+    async def start_workflows(self, batch_id: int, work: Work) -> Started:
+        form = {"batch_id": str(batch_id), "priority": str(work.priority), "only_unparsed": "true"}
+        chosen = {"workflow_definition_id": work.workflow_id, "param_id": work.param_id}
+        form |= {name: value for name, value in chosen.items() if value is not None}
+        answer = await self._json("POST", "/batch/start-workflows", data=form)
+        group_id = answer["run_group_id"]
+        self._batches[group_id] = batch_id
+        return Started(group_id, answer["workflows"])
+
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[None]:
+        """The server's workers work anyway; we only watch."""
+        yield
+
+    async def has_workers(self) -> bool:
+        workers = await self._json("GET", "/workers")
+        return bool(workers["items"] if isinstance(workers, dict) else workers)
+
+    async def progress(self, group_id: int) -> GroupProgress:
+        stats = await self._json("GET", f"/workflow/run-groups/{group_id}/stats")
+        steps = await self._json("GET", "/stats/step-stats", params={"run_group_id": group_id})
+        counts: dict[str, dict[str, int]] = {}
+        for row in steps:  # in the order of the workflow
+            counts.setdefault(row["workflow_step_name"], defaultdict(int))[row["status"]] += row["count"]
+        return GroupProgress(
+            status=RunStatus(stats["group_status"]),
+            total=stats["total_runs"],
+            completed=stats["completed"],
+            failed=stats["failed"],
+            cancelled=stats["cancelled"],
+            stages=tuple(
+                StageProgress(
+                    name=name,
+                    total=sum(count.values()),
+                    completed=count[RunStatus.COMPLETED],
+                    failed=count[RunStatus.FAILED],
+                    cancelled=count[RunStatus.CANCELLED],
+                )
+                for name, count in counts.items()
+            ),
+        )
+
+    async def failures(self, group_id: int, limit: int) -> list[Failure]:
+        query = {
+            "status": str(RunStatus.FAILED),
+            "batch_id": self._batches[group_id],
+            "include_steps": "true",
+            "include_doc_info": "true",
+            "page": 1,
+            "rows_per_page": limit,
+        }
+        page = await self._json("GET", "/workflow/by-status", params=query)
+        return [_failure(each) for each in page["items"] if each["workflow_run"]["run_group_id"] == group_id]
+
+    async def _json(self, method: str, path: str, *, patience: float = PATIENCE, **content: Any) -> Any:
+        response = await self._send(method, path, lambda: content, patience=patience)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise RemoteError(
+                self._url, f"answers {path} with {_kind(response)}, not JSON: is it an ingester?", status=200
+            ) from error
+
+    async def _send(self, method: str, path: str, content: Content, *, patience: float = PATIENCE) -> httpx.Response:
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda error: isinstance(error, RemoteError) and error.may_pass),
+            wait=_wait,
+            stop=stop_after_delay(patience),
+            before_sleep=self._tell_of_wait,
+            reraise=True,
+        )
+        return await retrying(self._try, method, path, content)
+
+    async def _try(self, method: str, path: str, content: Content) -> httpx.Response:
+        try:
+            response = await self._client.request(method, path, **content())
+        except httpx.LocalProtocolError as error:  # more or less bytes came than were announced
+            raise FileRefusedError("changed while it was being uploaded") from error
+        except httpx.TransportError as error:
+            raise RemoteError(self._url, _said(error)) from error
+        if response.is_error:
+            raise RemoteError(
+                self._url, _reason(response), status=response.status_code, wait=_seconds(response.headers)
+            )
+        return response
+
+    def _tell_of_wait(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        seconds = state.next_action.sleep if state.next_action else 0
+        if isinstance(error, RemoteError) and seconds >= 1:
+            self._tell(f"{error.problem}; going on in {seconds:.0f} s")
+
+
+def _require(kind: str, name: str | None, known: Sequence[Mapping[str, Any]]) -> None:
+    names = [each["id"] for each in known]
+    if name is not None and name not in names:
+        raise UnknownDefinitionError(kind, name, nearest_names(name, names))
+
+
+def _failure(each: Mapping[str, Any]) -> Failure:
+    run, document = each["workflow_run"], each["document_info"] or {}
+    failed = next((step for step in each["steps"] or () if step["status"] == RunStatus.FAILED), None)
+    return Failure(
+        uri=document.get("uri") or run["doc_id"],
+        stage=failed["workflow_step_name"] if failed else "run",
+        reason=(failed and failed["status_message"]) or run["status_message"] or "no reason was given",
+    )
+
+
+def _wait(state: RetryCallState) -> float:
+    """What the server asks for; else twice as long each time, from a quarter of a second."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.wait if isinstance(error, RemoteError) else None
+    return min(asked if asked is not None else 0.25 * 2 ** (state.attempt_number - 1), LONGEST_WAIT)
+
+
+def _seconds(headers: httpx.Headers) -> float | None:
+    value = headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else None
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or "error" not in answer:
+        return f"{response.status_code} {response.reason_phrase}".strip()
+    detail = answer.get("detail")
+    return f"{answer['error']}: {detail}" if isinstance(detail, str) and detail else str(answer["error"])
+
+
+def _said(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ConnectError):
+        return "cannot be reached; is the server running?"
+    if isinstance(error, httpx.TimeoutException):
+        return "does not answer"
+    return f"the connection broke ({error or type(error).__name__})"
+
+
+def _kind(response: httpx.Response) -> str:
+    return response.headers.get("Content-Type", "something").partition(";")[0]

@@ -1,0 +1,129 @@
+"""Where documents go: the protocol, and the values that cross it.
+
+One suite (`tests/conformance/test_targets.py`) holds the implementations to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from soliplex.ingester.cli.ingest.files import LocalFile
+from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.models.enums import RunStatus
+
+
+class FileRefusedError(IngesterError):
+    """This one file cannot be taken; others can."""
+
+
+class Standing(StrEnum):
+    """What the target knows of a file."""
+
+    NEW = "new"
+    CHANGED = "mismatch"
+    UNCHANGED = "matched"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The group of runs that processes a batch, and how many runs were added to it now."""
+
+    group_id: int
+    new_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """How far the runs of a group are with one step."""
+
+    name: str
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+
+    @property
+    def ended(self) -> int:
+        return self.completed + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """How far a group of runs is."""
+
+    status: RunStatus
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    stages: tuple[StageProgress, ...]
+    waiting_events: int = 0
+    """Handlers of the group's events that have not been called yet, as far as it is known."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.status.is_final and not self.waiting_events
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A document that could not be ingested: at which stage, and why."""
+
+    uri: str
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How documents are to be processed; what is None is the target's default."""
+
+    workflow_id: str | None = None
+    param_id: str | None = None
+    priority: int = 0
+
+
+class Target(Protocol):
+    """Takes documents, starts workflows on them and tells how these fare."""
+
+    async def check(self, work: Work) -> None:
+        """Raise what would prevent the work, before anything is uploaded."""
+        ...
+
+    async def standings(self, source: str, hashes: Mapping[str, str]) -> dict[str, Standing]:
+        """Compare {uri: hash} with what is stored for the source."""
+        ...
+
+    async def unfinished_batch(self, source: str, name: str) -> int | None:
+        """The newest batch of this source and name, if it has not been completed."""
+        ...
+
+    async def create_batch(self, source: str, name: str) -> int: ...
+
+    async def upload(
+        self, file: LocalFile, *, source: str, batch_id: int, work: Work, sent: Callable[[int], None]
+    ) -> None:
+        """Stream a file; `sent` is told of bytes as they go. FileRefusedError if only this file is at fault."""
+        ...
+
+    async def start_workflows(self, batch_id: int, work: Work) -> Started:
+        """Start a run for each document of the batch that has none yet for this workflow and these parameters."""
+        ...
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        """While the block lasts, somebody works; when it ends, what is under way is finished or given back."""
+        ...
+
+    async def has_workers(self) -> bool:
+        """Whether anybody works off what is started."""
+        ...
+
+    async def progress(self, group_id: int) -> GroupProgress: ...
+
+    async def failures(self, group_id: int, limit: int) -> list[Failure]:
+        """Documents of the group whose run failed, the newest first."""
+        ...

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from rich.console import Console
+
+from soliplex.ingester.cli.ingest.command import LONGEST_NAME, name_of_batch
+from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Stage, display_for
+from soliplex.ingester.cli.ingest.files import LocalFile, Rules, Why
+from soliplex.ingester.cli.ingest.ingestion import Ingestion, Order
+from soliplex.ingester.cli.ingest.summary import Summary, in_words
+from soliplex.ingester.cli.ingest.target import Work
+from soliplex.ingester.lib.errors import IngesterError
+from tests.support.targets import MemoryTarget
+
+
+class Recorder:
+    """A display that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.ended: dict[str, Stage] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def show(self, stage: Stage) -> None:
+        pass
+
+    def end(self, stage: Stage) -> None:
+        self.ended[stage.name] = replace(stage)
+
+    def say(self, text: str, style: str = "") -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("a.md", "b.md", "c.md", "d.md"):
+        (folder / name).write_text(f"text of {name}")
+    return folder
+
+
+def order_for(folder: Path, **changes: object) -> Order:
+    order = Order(paths=[folder], rules=Rules(), source="files", batch_name="docs", work=Work(), uploads_at_once=1)
+    return replace(order, **changes)  # pyright: ignore[reportArgumentType]
+
+
+async def ingest(
+    target: MemoryTarget, order: Order, *, stopping: asyncio.Event | None = None, display: Recorder | None = None
+) -> Summary:
+    return await Ingestion(order, target, display or Recorder(), stopping or asyncio.Event()).run()
+
+
+async def test_new_files_are_uploaded_and_processed(docs: Path) -> None:
+    target, display = MemoryTarget(), Recorder()
+    summary = await ingest(target, order_for(docs), display=display)
+    assert target.uploads == ["a.md", "b.md", "c.md", "d.md"]
+    assert (summary.found, summary.new, summary.uploaded, summary.started) == (4, 4, 4, 4)
+    assert summary.progress is not None
+    assert (summary.progress.completed, summary.exit_code, summary.status) == (4, 0, "ok")
+    assert list(display.ended) == ["Looking", "Comparing", "Uploading", "parse", "store"]
+    assert all(stage.is_over for stage in display.ended.values())
+
+
+async def test_a_second_call_uploads_nothing_and_makes_no_batch(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    target.uploads.clear()
+    summary = await ingest(target, order_for(docs))
+    assert target.uploads == []
+    assert len(target.batches) == 1
+    assert (summary.unchanged, summary.has_nothing_to_do, summary.exit_code) == (4, True, 0)
+    assert "Nothing to do: all 4 files are unchanged." in headline(summary)
+
+
+async def test_only_what_is_new_or_changed_is_uploaded(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    target.uploads.clear()
+    (docs / "b.md").write_text("other text")
+    (docs / "e.md").write_text("new text")
+    summary = await ingest(target, order_for(docs))
+    assert target.uploads == ["b.md", "e.md"]
+    assert (summary.new, summary.changed, summary.unchanged) == (1, 1, 3)
+    assert len(target.batches) == 2
+
+
+async def test_unchanged_files_are_uploaded_again_on_demand(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    await ingest(target, order_for(docs, again=True))
+    assert target.uploads == ["a.md", "b.md", "c.md", "d.md"] * 2
+
+
+async def test_a_refused_file_fails_alone_with_its_reason(docs: Path) -> None:
+    target, display = MemoryTarget(refused={"b.md": "larger than 10 bytes"}), Recorder()
+    summary = await ingest(target, order_for(docs), display=display)
+    assert (summary.uploaded, summary.files_failed, summary.exit_code) == (3, 1, 1)
+    assert any(line.endswith("b.md: larger than 10 bytes") for line in display.lines)
+    assert summary.as_json()["failures"][0]["reason"] == "larger than 10 bytes"
+    assert "3 documents ingested, 1 failed" in headline(summary)
+
+
+async def test_what_cannot_be_read_is_found_and_fails(docs: Path) -> None:
+    (docs / "gone.md").symlink_to(docs / "nothing.md")
+    summary = await ingest(MemoryTarget(), order_for(docs, rules=Rules(follow_links=True)))
+    assert (summary.found, summary.uploaded, summary.files_failed, summary.exit_code) == (5, 4, 1, 1)
+
+
+async def test_documents_that_fail_are_told_with_stage_and_reason(docs: Path) -> None:
+    target = MemoryTarget(failing={"a.md": "is encrypted", "c.md": "is encrypted"}, per_look=1)
+    display = Recorder()
+    summary = await ingest(target, order_for(docs), display=display)
+    assert summary.exit_code == 1
+    assert [line for line in display.lines if "parse: is encrypted" in line] == display.lines
+    assert len(display.lines) == 2
+    words = "\n".join(line for line, _ in in_words(summary, "again"))
+    assert "✗ 2 documents ingested, 2 failed" in words
+    assert "2 at parse: is encrypted" in words
+    assert "si-cli retry 1" in words
+    assert display.ended["store"].skipped == 2
+
+
+async def test_stopped_while_uploading_a_second_call_uploads_the_rest(docs: Path) -> None:
+    stopping = asyncio.Event()
+
+    def stop_at_b(file: LocalFile) -> None:
+        if file.path.name == "b.md":
+            stopping.set()
+
+    target = MemoryTarget(on_upload=stop_at_b)
+    summary = await ingest(target, order_for(docs), stopping=stopping)
+    assert target.uploads == ["a.md", "b.md"]  # what is under way may finish
+    assert (summary.stopped, summary.exit_code, target.groups) == (True, 130, [])
+    words = "\n".join(line for line, _ in in_words(summary, "si-cli ingest docs"))
+    assert "Stopped: 2 of 4 uploaded." in words
+    assert "To go on:  si-cli ingest docs" in words
+
+    again = await ingest(target, order_for(docs))
+    assert target.uploads == ["a.md", "b.md", "c.md", "d.md"]
+    assert (again.uploaded, again.unchanged, again.started, again.resumed) == (2, 2, 4, True)
+    assert len(target.batches) == 1
+
+
+async def test_stopped_while_processing_a_second_call_goes_on_with_the_same_group(docs: Path) -> None:
+    stopping = asyncio.Event()
+    target = MemoryTarget(per_look=1, on_look=stopping.set)
+    summary = await ingest(target, order_for(docs), stopping=stopping)
+    assert (summary.uploaded, summary.stopped, summary.run_group_id) == (4, True, 1)
+    assert not target.is_working
+
+    target.on_look = lambda: None
+    again = await ingest(target, order_for(docs))
+    assert (again.uploaded, again.started, again.run_group_id, again.resumed) == (0, 0, 1, True)
+    assert again.progress is not None
+    assert (again.progress.completed, again.exit_code) == (4, 0)
+    assert "4 documents ingested" in headline(again)
+
+
+async def test_uploads_that_do_not_end_in_time_are_given_up_when_stopped(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soliplex.ingester.cli.ingest.ingestion.GRACE", 0.0)
+    stopping = asyncio.Event()
+
+    class Hanging(MemoryTarget):
+        async def upload(self, file: LocalFile, **_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            stopping.set()
+            await asyncio.Event().wait()
+
+    summary = await ingest(Hanging(), order_for(docs), stopping=stopping)
+    assert (summary.stopped, summary.uploaded) == (True, 0)
+
+
+async def test_an_error_of_the_target_ends_it_and_comes_out_as_it_is(docs: Path) -> None:
+    class Broken(MemoryTarget):
+        async def upload(self, file: LocalFile, **_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            raise IngesterError("the disk is full")
+
+    with pytest.raises(IngesterError, match="the disk is full"):
+        await ingest(Broken(), order_for(docs, uploads_at_once=4))
+
+
+async def test_a_dry_run_changes_nothing(docs: Path) -> None:
+    target = MemoryTarget()
+    summary = await ingest(target, order_for(docs, dry_run=True))
+    assert (target.uploads, target.batches) == ([], [])
+    words = [line for line, _ in in_words(summary, "")]
+    assert words[-1] == "4 files would be uploaded (48 B): 4 new, 0 changed; 0 unchanged"
+    assert words[0].endswith("a.md")
+
+
+async def test_without_waiting_the_workflows_are_started_and_left(docs: Path) -> None:
+    target = MemoryTarget()
+    summary = await ingest(target, order_for(docs, wait=False))
+    assert (summary.started, summary.exit_code) == (4, 0)
+    assert "4 documents handed over" in headline(summary)
+    assert set(target.runs.values()) == {0}
+
+
+async def test_it_is_told_that_nobody_works(docs: Path) -> None:
+    display = Recorder()
+    await ingest(MemoryTarget(workers=False), order_for(docs), display=display)
+    assert any("No worker is running" in line for line in display.lines)
+
+
+async def test_what_is_left_out_is_counted_by_reason(docs: Path) -> None:
+    (docs / "empty.md").touch()
+    (docs / ".hidden").write_text("x")
+    (docs / "notes.log").write_text("x")
+    summary = await ingest(MemoryTarget(), order_for(docs, rules=Rules(exclude=["*.log"])))
+    assert summary.left_out == {Why.EMPTY: 1, Why.HIDDEN: 1, Why.EXCLUDED: 1}
+    words = "\n".join(line for line, _ in in_words(summary, ""))
+    assert "left out: 1 hidden, 1 empty, 1 excluded" in words
+
+
+async def test_an_empty_folder_is_no_error(tmp_path: Path) -> None:
+    summary = await ingest(MemoryTarget(), order_for(tmp_path))
+    assert (headline(summary), summary.exit_code) == ("No files found.", 0)
+
+
+def headline(summary: Summary) -> str:
+    return next(line for line, _ in in_words(summary, ""))
+
+
+def test_the_batch_is_named_after_the_paths_whatever_their_order(tmp_path: Path) -> None:
+    paths = [tmp_path / "b", tmp_path / "a"]
+    assert name_of_batch(paths) == name_of_batch(paths[::-1]) == f"{tmp_path}/a, {tmp_path}/b"
+    many = [tmp_path / f"folder-{number}" for number in range(100)]
+    assert len(name_of_batch(many)) < LONGEST_NAME + 20
+    assert name_of_batch(many) != name_of_batch(many[:-1])
+
+
+def test_lines_are_printed_when_a_stage_ends_and_now_and_then_before() -> None:
+    out, now = io.StringIO(), [0.0]
+    stage = Stage(name="Uploading", total=1_200)
+    with LineDisplay(Console(file=out), clock=lambda: now[0]) as display:
+        for second in range(25):
+            now[0], stage.done = second, second * 10
+            display.show(stage)
+        stage.done, stage.failed = 1_199, 1
+        display.end(stage)
+    assert out.getvalue().splitlines() == [
+        "Uploading: 100/1,200",
+        "Uploading: 200/1,200",
+        "Uploading: 1,199/1,200, 1 failed, took 24.0 s",
+    ]
+
+
+def test_bars_are_drawn_in_a_terminal_and_lines_elsewhere() -> None:
+    assert isinstance(display_for(Console(file=io.StringIO(), force_terminal=True)), LiveDisplay)
+    assert isinstance(display_for(Console(file=io.StringIO())), LineDisplay)
+
+
+def test_a_terminal_shows_counts_failures_and_time() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, record=True)
+    with LiveDisplay(console) as display:
+        display.show(Stage(name="parse", total=3, done=1, failed=1))
+        display.say("✗ a.md: is encrypted")
+        display.end(Stage(name="parse", total=3, done=2, failed=1))
+        display.show(Stage(name="Looking", done=7))
+    text = console.export_text()
+    assert "✗ a.md: is encrypted" in text
+    assert "2/3" in text
+    assert "1 failed" in text

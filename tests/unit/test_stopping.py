@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from soliplex.ingester.cli import stopping
+from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL, stopping_on_signals
+
+
+async def test_the_first_signal_asks_and_the_second_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, told, codes = [0.0], list[str](), list[int]()
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    with stopping_on_signals(first=lambda: told.append("first"), second=lambda: told.append("second")) as event:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await event.wait()
+        os.kill(os.getpid(), signal.SIGINT)  # the same wish: a terminal and a supervisor often send both
+        await _handled()
+        assert (told, codes) == (["first"], [])
+        now[0] = 2.0
+        os.kill(os.getpid(), signal.SIGINT)
+        await _handled()
+        assert (told, codes) == (["first", "second"], [STOPPED_BY_SIGNAL])
+
+
+async def test_afterwards_signals_mean_what_they_meant_before() -> None:
+    with stopping_on_signals() as event:
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert not event.is_set()
+
+
+async def _handled() -> None:
+    """Let the loop take up the signals that have arrived."""
+    for _ in range(3):
+        await asyncio.sleep(0)
