@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -95,11 +96,37 @@ async def _refresh(key: str, holder_id: str) -> None:
 async def vacuum(db_path: str | Path, *, retention_seconds: int = 0) -> None:
     """Compact the database and drop old versions. The caller holds its lock."""
     from haiku.rag.client import HaikuRAG  # noqa: PLC0415  six seconds, and only for those who vacuum
-    from haiku.rag.config import AppConfig  # noqa: PLC0415
 
-    config = AppConfig.model_validate({"storage": {"auto_vacuum": False}})
-    async with HaikuRAG(Path(db_path), config=config, skip_validation=True) as client:
+    async with HaikuRAG(Path(db_path), config=_config(), skip_validation=True) as client:
         await client.vacuum(retention_seconds)
+
+
+async def is_absent(db_path: str | Path) -> bool:
+    """Whether there is certainly no such database; of one in a bucket that is not known."""
+    return "://" not in str(db_path) and not await asyncio.to_thread(Path(db_path).is_dir)
+
+
+DOC_HASH: Final = "doc_hash"
+"""The key in the metadata of a RAG document under which the hash of its content stands."""
+
+
+async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> int:
+    """Delete what the database holds of these documents; gives how many it did hold. The caller holds its lock."""
+    # Six seconds, which the loop must not stand still for.
+    client_module = await asyncio.to_thread(importlib.import_module, "haiku.rag.client")
+    wanted = frozenset(doc_hashes)
+    async with client_module.HaikuRAG(Path(db_path), config=_config(), skip_validation=True) as client:
+        documents = await client.list_documents()
+        doomed = [document.id for document in documents if document.metadata.get(DOC_HASH) in wanted]
+        for document_id in doomed:
+            await client.delete_document(document_id)
+    return len(doomed)
+
+
+def _config() -> Any:
+    from haiku.rag.config import AppConfig  # noqa: PLC0415  as above
+
+    return AppConfig.model_validate({"storage": {"auto_vacuum": False}})
 
 
 def checksum(db_path: Path) -> str:

@@ -1,0 +1,81 @@
+"""Documents: taking them in, what is known of them, their workflows, deleting them and all that is stored of them.
+
+    batches        documents that come in together         source_status  what a client has against what is stored
+    ingestion      bytes first, then rows                   sync_state     how far clients have followed their sources
+    documents      what is known of them, their history     starting       runs for a batch, or for one document
+    deletion       rows, in one transaction                 removals       bytes and RAG entries, after it
+    storage_check  whether what rows speak of is there      checks         what names and metadata may look like
+
+Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.operations.batches import BatchStatus, batch_status, create_batch, get_batch, list_batches
+from soliplex.ingester.lib.operations.deletion import (
+    Deleted,
+    cleanup_orphans,
+    delete_document_uri_by_uri,
+    delete_documents,
+    delete_uris,
+)
+from soliplex.ingester.lib.operations.documents import (
+    DocumentDetails,
+    document_history,
+    document_info,
+    documents_of_batch,
+    documents_of_source,
+    find_documents,
+    record_history,
+)
+from soliplex.ingester.lib.operations.errors import BeingRemovedError, DocumentURINotFoundError
+from soliplex.ingester.lib.operations.ingestion import (
+    Change,
+    Ingested,
+    NewDocument,
+    ingest_document,
+    ingest_received,
+)
+from soliplex.ingester.lib.operations.removals import finish_removals
+from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
+from soliplex.ingester.lib.operations.starting import Started, start_document_workflow, start_workflows
+from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
+from soliplex.ingester.lib.operations.sync_state import delete_sync_state, get_sync_state, put_sync_state
+
+__all__ = [
+    "BatchStatus",
+    "BeingRemovedError",
+    "Change",
+    "Deleted",
+    "DocumentDetails",
+    "DocumentURINotFoundError",
+    "Ingested",
+    "NewDocument",
+    "SourceStatus",
+    "Started",
+    "StorageCheck",
+    "batch_status",
+    "cleanup_orphans",
+    "create_batch",
+    "delete_document_uri_by_uri",
+    "delete_documents",
+    "delete_sync_state",
+    "delete_uris",
+    "document_history",
+    "document_info",
+    "documents_of_batch",
+    "documents_of_source",
+    "find_documents",
+    "finish_removals",
+    "get_batch",
+    "get_sync_state",
+    "ingest_document",
+    "ingest_received",
+    "list_batches",
+    "put_sync_state",
+    "record_history",
+    "source_status",
+    "start_document_workflow",
+    "start_workflows",
+    "validate_storage",
+]

@@ -1,0 +1,84 @@
+"""Comparing what a client has with what is stored, in one go: which documents are new, changed, unchanged or stale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.operations.checks import checked_name, see_storable_text
+from soliplex.ingester.lib.operations.deletion import delete_uris
+from soliplex.ingester.lib.operations.sql import SQL, read
+
+_PREFIXES: Final = ("sha256", "sha-256", "sha", "xx", "md5", "etag")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """The status of each URI that was sent, and how many that were not sent were deleted."""
+
+    status: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    deleted_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """What the client says its content is."""
+
+    sha256: str
+    etag: str
+
+
+async def source_status(source: str, hashes: Mapping[str, Any], *, delete_stale: bool = False) -> SourceStatus:
+    """The status of each URI. With `delete_stale`, the source's URIs that were not sent are deleted.
+
+    A hash is a text, or an object with `sha256` and `etag`.
+    """
+    name = checked_name("source", source)
+    claimed = {uri: _claimed(uri, value) for uri, value in hashes.items()}
+    uris = list(claimed)
+    see_storable_text("hashes", "".join(uris))
+    stored = {row["uri"]: row for row in await read(SQL.stored_uris(source=name, uris=uris))}
+    status = {uri: _compare(claim, stored.get(uri)) for uri, claim in claimed.items()}
+    if not delete_stale:
+        return SourceStatus(status)
+    stale = [row["uri"] for row in await read(SQL.stale_uris(source=name, uris=uris))]
+    return SourceStatus(status, (await delete_uris(name, stale)).document_uris)
+
+
+def _claimed(uri: str, value: Any) -> _Claimed:
+    match value:
+        case str():
+            return _Claimed(value, "")
+        case None:
+            return _Claimed("", "")
+        case {**facts}:
+            sha256, etag = facts.get("sha256"), facts.get("etag")
+            if isinstance(sha256, str | None) and isinstance(etag, str | None):
+                return _Claimed(sha256 or "", etag or "")
+        case _:
+            pass
+    raise InvalidInputError("hashes", f'the value of {uri!r} must be a hash, or {{"sha256": "...", "etag": "..."}}')
+
+
+def _compare(claim: _Claimed, stored: sa.RowMapping | None) -> dict[str, str]:
+    if stored is None:
+        return {"hash": claim.sha256, "status": "new"}
+    if claim.sha256 and _bare(claim.sha256) == _bare(stored["doc_hash"]):
+        return {"hash": claim.sha256, "status": "matched"}
+    if claim.etag and claim.etag == stored["etag"]:
+        return {"hash": claim.sha256 or stored["doc_hash"], "status": "matched"}
+    return {"source_hash": claim.sha256, "stored_hash": stored["doc_hash"], "status": "mismatch"}
+
+
+def _bare(text: str) -> str:
+    """The digits of a hash, without the name of its algorithm before a dash or colon."""
+    lowered = text.strip().lower()
+    for prefix in _PREFIXES:
+        for mark in ("-", ":"):
+            if lowered.startswith(prefix + mark):
+                return lowered[len(prefix) + 1 :]
+    return lowered

@@ -1,0 +1,68 @@
+-- :name uris_by_name
+SELECT id, doc_hash, batch_id FROM documenturi
+ WHERE source = :source AND uri IN (SELECT value FROM json_each(:uris));
+
+-- :name uris_of_documents
+SELECT id, doc_hash, batch_id FROM documenturi WHERE doc_hash IN (SELECT value FROM json_each(:hashes));
+
+-- :name stale_uris
+SELECT uri FROM documenturi WHERE source = :source AND uri NOT IN (SELECT value FROM json_each(:uris)) ORDER BY id;
+
+-- Documents first, URIs after them, runs and groups last, each in their order: everywhere.
+-- :name lock_documents
+SELECT hash FROM document WHERE hash IN (SELECT value FROM json_each(:hashes));
+
+-- :name lock_uris
+SELECT id, doc_hash, batch_id FROM documenturi WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- :name hashes_without_uris
+SELECT hash FROM document d
+ WHERE hash IN (SELECT value FROM json_each(:hashes))
+   AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = d.hash);
+
+-- :name orphans
+SELECT hash FROM document d WHERE NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = d.hash)
+ ORDER BY hash LIMIT :limit;
+
+-- :name delete_history_of_uris
+DELETE FROM documenturihistory WHERE doc_uri_id IN (SELECT value FROM json_each(:ids)) RETURNING id;
+
+-- :name delete_history_of_documents
+DELETE FROM documenturihistory WHERE hash IN (SELECT value FROM json_each(:hashes)) RETURNING id;
+
+-- :name delete_uris
+DELETE FROM documenturi WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id;
+
+-- :name delete_documents
+DELETE FROM document WHERE hash IN (SELECT value FROM json_each(:hashes)) RETURNING hash;
+
+-- A removal that is under way goes on; asked for again, it is done again from the start.
+-- :name insert_removals
+INSERT INTO documentremoval (doc_hash, target, requested_at)
+SELECT json_extract(x.value, '$[0]'), json_extract(x.value, '$[1]'), :now FROM json_each(:removals) x WHERE true
+ON CONFLICT (doc_hash, target) DO UPDATE SET requested_at = excluded.requested_at, started_at = NULL, holder = NULL;
+
+-- :name removals_of
+SELECT target, started_at FROM documentremoval WHERE doc_hash = :hash;
+
+-- :name open_removals
+SELECT doc_hash, target FROM documentremoval WHERE started_at IS NULL OR started_at < :stale_before
+ ORDER BY requested_at, doc_hash, target LIMIT :limit;
+
+-- :name begin_removals
+UPDATE documentremoval SET started_at = :now, holder = :holder
+ WHERE target = :target AND doc_hash IN (SELECT value FROM json_each(:hashes))
+   AND (started_at IS NULL OR started_at < :stale_before)
+RETURNING doc_hash;
+
+-- Content that has come back is not to be removed.
+-- :name drop_removals_of_documents
+DELETE FROM documentremoval
+ WHERE doc_hash IN (SELECT d.hash FROM document d WHERE d.hash IN (SELECT value FROM json_each(:hashes)))
+   AND target = :target;
+
+-- :name give_up_removals
+UPDATE documentremoval SET started_at = NULL, holder = NULL WHERE holder = :holder;
+
+-- :name end_removals
+DELETE FROM documentremoval WHERE holder = :holder AND doc_hash IN (SELECT value FROM json_each(:hashes));

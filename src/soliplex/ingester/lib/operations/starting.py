@@ -1,0 +1,131 @@
+"""Starting workflows for documents: for a whole batch in one transaction, or for one document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun, WorkflowStepType
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.operations.checks import LARGEST_INTEGER, checked_integer
+from soliplex.ingester.lib.operations.sql import SQL
+from soliplex.ingester.lib.rag import rag_path, rag_resource_key
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.runs import NewRun
+from soliplex.ingester.lib.wf.operations.starting import Start, add_runs, hold_group, new_group
+from soliplex.ingester.lib.wf.views import get_run_group, get_run_with_steps
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The group that was started or joined, and its new runs."""
+
+    run_group: RunGroup
+    run_ids: list[int]
+
+
+async def start_workflows(
+    batch_id: int,
+    *,
+    workflow_id: str | None = None,
+    param_id: str | None = None,
+    priority: int = 0,
+    only_unparsed: bool = False,
+    now: datetime | None = None,
+) -> Started:
+    """Start a run for each document of a batch.
+
+    With `only_unparsed`, the batch's newest group of the same workflow and parameters is taken up again, and only
+    documents without a run in it get one.
+    """
+    start = _plan(workflow_id, param_id, batch_id=batch_id, priority=priority, now=now)
+
+    def script() -> Script[tuple[int, list[int]]]:
+        name = yield from _hold_batch(batch_id)
+        group_id = (yield from _newest_group(start)) if only_unparsed else None
+        if group_id is None:
+            group_id = yield from new_group(start, name)
+            rows = yield SQL.batch_documents(batch_id=batch_id)
+        else:
+            yield from hold_group(group_id)
+            rows = yield SQL.batch_documents_without_run(batch_id=batch_id, group_id=group_id)
+        runs = [NewRun(doc_id=row["doc_hash"]) for row in rows]
+        return group_id, (yield from add_runs(start, group_id, runs))
+
+    group_id, run_ids = await Database.transact(script())
+    work_is_ready()
+    return Started(await get_run_group(group_id), run_ids)
+
+
+async def start_document_workflow(
+    doc_hash: str,
+    *,
+    workflow_id: str | None = None,
+    param_id: str | None = None,
+    priority: int = 0,
+    now: datetime | None = None,
+) -> tuple[WorkflowRun, Sequence[RunStep]]:
+    """Start one run, in a group of its own, for a document that is stored already."""
+    start = _plan(workflow_id, param_id, batch_id=None, priority=priority, now=now)
+
+    def script() -> Script[int]:
+        if "\x00" in doc_hash or not (yield SQL.lock_document(hash=doc_hash)):
+            raise NotFoundError("document", doc_hash)
+        rows = yield SQL.newest_batch_of_document(hash=doc_hash)
+        in_batch = replace(start, batch_id=rows[0]["batch_id"] if rows else None)
+        group_id = yield from new_group(in_batch, None)
+        run_ids = yield from add_runs(in_batch, group_id, [NewRun(doc_id=doc_hash)])
+        return run_ids[0]
+
+    run_id = await Database.transact(script())
+    work_is_ready()
+    created = await get_run_with_steps(run_id)
+    return created.run, created.steps
+
+
+def _plan(
+    workflow_id: str | None, param_id: str | None, *, batch_id: int | None, priority: int, now: datetime | None
+) -> Start:
+    settings, registry = get_settings(), get_registry()
+    workflow = registry.workflow(workflow_id or settings.default_workflow_id)
+    params = registry.parameter_set(param_id or settings.default_param_id)
+    return Start(
+        workflow=workflow,
+        params=params,
+        batch_id=batch_id,
+        priority=checked_integer("priority", priority),
+        resource_keys=resource_keys(workflow, params),
+        now=now or utcnow(),
+    )
+
+
+def resource_keys(workflow: WorkflowDefinition, params: ParameterSet) -> dict[str, str]:
+    """What the store steps need to themselves: the RAG database that the parameters name, where they name one."""
+    keys: dict[str, str] = {}
+    for step in workflow.steps:
+        config = params.config.get(step.key) or params.config.get(step.type) or {}
+        data_dir = config.get("data_dir")
+        if step.type == WorkflowStepType.STORE and data_dir:
+            keys[step.key] = rag_resource_key(rag_path(str(data_dir)))
+    return keys
+
+
+def _hold_batch(batch_id: int) -> Script[str]:
+    if not 0 < batch_id <= LARGEST_INTEGER:
+        raise NotFoundError("batch", batch_id)
+    yield SQL.hold_batch(batch_id=batch_id)
+    rows = yield SQL.find_batch(batch_id=batch_id)
+    if not rows:
+        raise NotFoundError("batch", batch_id)
+    return rows[0]["name"]
+
+
+def _newest_group(start: Start) -> Script[int | None]:
+    rows = yield SQL.newest_group(batch_id=start.batch_id, workflow_id=start.workflow.id, param_id=start.params.id)
+    return rows[0]["id"] if rows else None
