@@ -102,6 +102,16 @@ async def test_what_was_put_is_read(store: BlobStore, content: bytes, file_of: C
     assert await store.size("raw/aa/file") == len(content)
 
 
+async def test_a_second_link_to_a_stored_file_is_handed_over_too(store: BlobStore, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"hello")
+    second.hardlink_to(first)
+    await store.put_file(KEY, first)
+    await store.put_file(KEY, second)
+    assert not second.exists()
+    assert await content_of(store, KEY) == b"hello"
+
+
 class FailingFile(BytesIO):
     """Reads one part, and then no more."""
 

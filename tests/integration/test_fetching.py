@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
-from collections.abc import Iterator
+import ssl
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.fetching import Fetcher, FetchFailedError, InputRefusedError
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from tests.support.s3 import S3Server, open_s3_server
-from tests.support.web import Answer, answer, serving
+from tests.support.web import Answer, answer, certificate_for, serving
 
 
 async def fetched(uri: str, limit: int | None = None, **settings: Any) -> bytes:
@@ -195,6 +196,24 @@ async def test_a_server_that_never_ends_is_left() -> None:
     async with serving({"/": dribble}) as url:
         with pytest.raises(FetchFailedError, match=r"longer than 0\.2 s"):
             await from_web(f"{url}/", input_http_timeout_seconds=0.2)
+
+
+async def test_over_tls_the_host_must_prove_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = certificate_for("documents.example", tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    fetcher = Fetcher(load_settings(allow_private_addresses=True), resolver=everything_is_here)
+    async with serving({"/": answer(b"hello")}, tls=tls) as url:
+        port = url.rpartition(":")[2]
+        found = [block async for block in fetcher.fetch(f"https://documents.example:{port}/", limit=None)]
+        assert b"".join(found) == b"hello"
+        with pytest.raises(FetchFailedError, match="certificate"):
+            [block async for block in fetcher.fetch(f"https://another.example:{port}/", limit=None)]
+
+
+async def everything_is_here(_host: str, _port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
 
 
 async def test_secrets_in_an_address_are_not_repeated() -> None:

@@ -107,9 +107,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 def guarded_client(*, allow_private: bool, resolver: Resolver = resolve) -> httpx.AsyncClient:
     """A client that goes nowhere it must not, and waits for nobody too long. The caller closes it."""
-    transport = GuardedTransport(
-        httpx.AsyncHTTPTransport(trust_env=False, retries=1), allow_private=allow_private, resolver=resolver
-    )
+    # From the environment come SSL_CERT_FILE and SSL_CERT_DIR, and nothing else.
+    connections = httpx.AsyncHTTPTransport(trust_env=True, retries=1)
+    transport = GuardedTransport(connections, allow_private=allow_private, resolver=resolver)
     return httpx.AsyncClient(
         transport=transport,
         trust_env=False,

@@ -107,6 +107,8 @@ class FolderBlobs:
             except FileNotFoundError:  # the first of its folder
                 make_folders(target.parent)
                 path.replace(target)
+            # Two links to one file are not renamed: the call succeeds, and both stay.
+            path.unlink(missing_ok=True)
             sync(target.parent)
 
     def _walk(self, folder: Path) -> Iterator[Blob]:
