@@ -21,9 +21,9 @@ help: ## list the commands
 setup: ## make .venv hold what requirements.lock says; PYTHON=... chooses the interpreter
 	@sh scripts/setup.sh
 
-run: setup ## set up, bring the database up to date, and run a test workflow a thousand times
+run: setup ## set up, bring the database up to date, and ingest the sample documents
 	$(bin)/si-cli db-init
-	$(python) -m soliplex.ingester.example
+	$(bin)/si-cli ingest samples --workflow test_wf --params test_base
 
 serve: setup
 	$(bin)/si-cli serve

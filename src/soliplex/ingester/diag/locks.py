@@ -22,13 +22,11 @@ _COLUMNS = {
 
 async def list_locks(*, as_json: AsJson = False) -> None:
     """List the locks that are held."""
-    from sqlmodel import col, select
+    from soliplex.ingester.lib.wf import views
 
-    from soliplex.ingester.lib.models import Database, ResourceLock
-
-    async with open_database(), Database.session(read_only=True) as session:
-        locks = (await session.exec(select(ResourceLock).order_by(col(ResourceLock.resource_key)))).all()
-    print_rows(locks, _COLUMNS, as_json=as_json, nothing="no locks are held")
+    async with open_database():
+        page = await views.list_locks(paging=views.FIRST_ROWS)
+    print_rows(page.items, _COLUMNS, as_json=as_json, nothing="no locks are held")
 
 
 async def release_lock(

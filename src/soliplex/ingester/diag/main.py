@@ -10,6 +10,16 @@ from soliplex.ingester.cli.lazy import Group
 from soliplex.ingester.cli.main import run_program
 
 COMMANDS: dict[str, str | Group] = {
+    "batch": Group("Batches.", {"list": "soliplex.ingester.cli.groups:list_batches"}),
+    "document": Group(
+        "Documents.",
+        {
+            "list": "soliplex.ingester.diag.documents:list_documents",
+            "find": "soliplex.ingester.diag.documents:find_documents",
+            "info": "soliplex.ingester.diag.documents:document_info",
+            "history": "soliplex.ingester.diag.documents:document_history",
+        },
+    ),
     "config": Group(
         "Workflows and parameter sets.",
         {
@@ -17,6 +27,31 @@ COMMANDS: dict[str, str | Group] = {
             "workflow-def": "soliplex.ingester.cli.definitions:dump_workflow",
             "params": "soliplex.ingester.cli.definitions:list_param_sets",
             "param-def": "soliplex.ingester.cli.definitions:dump_param_set",
+        },
+    ),
+    "run-group": Group(
+        "Groups of runs that were started together.",
+        {
+            "list": "soliplex.ingester.diag.runs:list_groups",
+            "info": "soliplex.ingester.diag.runs:group_info",
+            "steps": "soliplex.ingester.diag.runs:group_steps",
+            "step-stats": "soliplex.ingester.diag.runs:group_step_stats",
+        },
+    ),
+    "workflow": Group(
+        "Workflow runs.",
+        {
+            "list": "soliplex.ingester.diag.runs:list_runs",
+            "info": "soliplex.ingester.diag.runs:run_info",
+            "reset": "soliplex.ingester.diag.runs:reset_run",
+        },
+    ),
+    "status": Group(
+        "What is going on.",
+        {
+            "running": "soliplex.ingester.diag.runs:running",
+            "recent": "soliplex.ingester.diag.runs:recent",
+            "details": "soliplex.ingester.cli.groups:status",
         },
     ),
     "lancedb": Group(

@@ -1,0 +1,170 @@
+"""Commands about what was started: list-batches, status, retry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from soliplex.ingester.cli.database import open_database
+from soliplex.ingester.cli.output import AsJson, Limit, console, counted, fields_of, print_json, print_rows
+
+if TYPE_CHECKING:
+    from soliplex.ingester.cli.ingest.target import Failure, GroupProgress
+    from soliplex.ingester.lib.models import DocumentBatch, RunGroup
+    from soliplex.ingester.lib.wf.views import Paging
+
+GroupId = Annotated[int, typer.Argument(metavar="GROUP", min=1, help="Id of a run group.")]
+SHOWN_FAILURES = 20
+
+_GROUPS = {
+    "group": "id",
+    "workflow": "workflow_definition_id",
+    "parameters": "param_definition_id",
+    "batch": "batch_id",
+    "status": "status",
+    "runs": "total_runs",
+    "done": "completed_runs",
+    "failed": "failed_runs",
+    "waiting": "remaining_runs",
+    "created": "created_date",
+    "completed": "completed_date",
+}
+_BATCHES = {
+    "batch": "id",
+    "name": "name",
+    "source": "source",
+    "started": "start_date",
+    "completed": "completed_date",
+    "seconds": "duration",
+}
+_STAGES = {name: name for name in ("step", "total", "completed", "failed", "cancelled", "waiting")}
+
+
+async def list_batches(*, limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List the batches, the newest first."""
+    async with open_database():
+        batches, total = await _newest_batches(limit)
+    print_rows(batches, _BATCHES, as_json=as_json, nothing="no batches", total=total)
+
+
+async def status(
+    group_id: Annotated[
+        int | None, typer.Argument(metavar="[GROUP]", min=1, help="A run group. Default: the newest ones.")
+    ] = None,
+    *,
+    limit: Limit = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show how run groups fare: the newest, or one of them in detail.
+
+    Of one group, the failed documents are shown with their reasons; exit code 1 if there are any.
+    """
+    async with open_database():
+        if group_id is None:
+            await print_groups(limit, as_json=as_json)
+            return
+        group, progress, failures = await _look_at(group_id)
+    if as_json:
+        print_json({"run_group": group, "progress": progress, "failures": failures})
+    else:
+        _print_group(group, progress, failures)
+    raise typer.Exit(1 if progress.failed else 0)
+
+
+async def retry(
+    group_id: GroupId,
+    *,
+    hard: Annotated[bool, typer.Option("--hard", help="Put back all that is not completed, also what runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the failed and cancelled steps of a run group back.
+
+    A worker then takes them up: one that runs, or `si-cli worker --drain`.
+    """
+    from dataclasses import asdict
+
+    from soliplex.ingester.lib.wf import operations
+
+    async with open_database():
+        retried = await operations.retry_run_group(group_id, hard=hard)
+    if as_json:
+        print_json({"run_group_id": group_id, **asdict(retried)})
+    elif not retried.reset_runs:
+        typer.echo(f"nothing has failed in run group {group_id}")
+    else:
+        steps, runs = counted(retried.reset_steps, "step"), counted(retried.reset_runs, "run")
+        typer.echo(f"{steps} of {runs} will be tried again; `si-cli worker --drain` does so if no worker runs")
+
+
+async def print_groups(limit: int, *, as_json: bool, batch_id: int | None = None) -> None:
+    """Print the newest run groups. The database is open."""
+    from soliplex.ingester.lib.wf import views
+
+    page = await views.list_run_groups(batch_id=batch_id, paging=page_of(limit))
+    rows = [{**fields_of(group), "completed_runs": _completed(group)} for group in page.items]
+    print_rows(rows, _GROUPS, as_json=as_json, nothing="no run groups", total=page.total)
+
+
+def page_of(limit: int) -> Paging:
+    """The first rows of a list; a limit of 0 means all that are read at once."""
+    from soliplex.ingester.lib.wf.views import LARGEST_PAGE, Paging
+
+    return Paging(1, min(limit, LARGEST_PAGE) or LARGEST_PAGE)
+
+
+async def _newest_batches(limit: int) -> tuple[list[DocumentBatch], int]:
+    """They are listed in the order they were started, so the newest are on the last page and the one before it."""
+    from soliplex.ingester.lib import operations
+    from soliplex.ingester.lib.wf.views import Paging
+
+    size = page_of(limit).rows_per_page
+    first = await operations.list_batches(paging=page_of(limit))
+    pages = range(max(1, first.total_pages - 1), first.total_pages + 1)
+    found = [batch for page in pages for batch in (await operations.list_batches(paging=Paging(page, size))).items]
+    return found[::-1][:size], first.total
+
+
+async def _look_at(group_id: int) -> tuple[RunGroup, GroupProgress, list[Failure]]:
+    from soliplex.ingester.cli.ingest.local import LocalTarget
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.wf import views
+
+    target = LocalTarget(get_settings())
+    group = await views.get_run_group(group_id)
+    return group, await target.progress(group_id), await target.failures(group_id, SHOWN_FAILURES)
+
+
+def _print_group(group: RunGroup, progress: GroupProgress, failures: list[Failure]) -> None:
+    from rich.text import Text
+
+    out = console()
+    ended = f", completed {group.completed_date:%Y-%m-%d %H:%M:%S}" if group.completed_date else ""
+    out.print(
+        f"run group {group.id}: {group.status}, {progress.completed:,} of {progress.total:,} runs completed{ended}"
+    )
+    out.print(
+        f"workflow {group.workflow_definition_id}, parameters {group.param_definition_id}, batch {group.batch_id}"
+    )
+    print_rows([_stage(each) for each in progress.stages], _STAGES, as_json=False, nothing="no steps")
+    for failure in failures:
+        out.print(Text(f"✗ {failure.uri}: {failure.stage}: {failure.reason}", style="red"), soft_wrap=True)
+    if progress.failed > len(failures):
+        out.print(f"and {progress.failed - len(failures):,} more")
+    if progress.failed:
+        out.print(f"To try them again:  si-cli retry {group.id}")
+
+
+def _stage(each: Any) -> dict[str, Any]:
+    return {
+        "step": each.name,
+        "total": each.total,
+        "completed": each.completed,
+        "failed": each.failed,
+        "cancelled": each.cancelled,
+        "waiting": each.total - each.ended,
+    }
+
+
+def _completed(group: RunGroup) -> int:
+    return group.total_runs - group.remaining_runs - group.failed_runs - group.cancelled_runs

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soliplex.ingester.lib.config import get_settings, shipped_config_dir
+from tests.support.command_line import CommandLine
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
+TEST_WORKFLOW = ("--workflow", "test_wf", "--params", "test_base")
+FAILING_WORKFLOW = ("--workflow", "test_wf_fail", "--params", "test_base")
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("a.md", "b.md", "sub/c.md"):
+        (folder / name).write_text(f"# {name}\n\nText of {name}.\n")
+    return folder
+
+
+def ingest(commands: CommandLine, *arguments: str) -> dict[str, Any]:
+    return commands("si-cli", "ingest", *arguments, "--json").json
+
+
+def test_files_are_ingested_once(commands: CommandLine, docs: Path) -> None:
+    first = commands("si-cli", "ingest", str(docs), *TEST_WORKFLOW)
+    assert first.code == 0, first.err
+    assert first.out.startswith("✓ 3 documents ingested in ")
+    assert "Uploading: 3/3" in first.err
+    assert "store: 3/3" in first.err
+
+    second = commands("si-cli", "ingest", str(docs), *TEST_WORKFLOW)
+    assert (second.code, second.out) == (0, "✓ Nothing to do: all 3 files are unchanged.\n")
+    assert "Uploading" not in second.err
+    assert len(commands.json("si-cli", "list-batches")) == 1
+
+
+def test_a_changed_file_gets_a_new_version_and_the_rest_is_left_alone(commands: CommandLine, docs: Path) -> None:
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    (docs / "a.md").write_text("# changed\n")
+    summary = ingest(commands, str(docs), *TEST_WORKFLOW)
+    assert summary["files"] == {"found": 3, "new": 0, "changed": 1, "unchanged": 2, "left_out": {}}
+    assert (summary["uploaded"], summary["runs"]["total"], summary["status"]) == (1, 1, "ok")
+    (row,) = commands.json("si-diag", "document", "find", "docs/A.MD")
+    assert (row["version"], row["batch_id"]) == (2, summary["batch_id"])
+
+
+def test_files_with_the_same_content_are_one_document(commands: CommandLine, docs: Path) -> None:
+    (docs / "copy.md").write_bytes((docs / "a.md").read_bytes())
+    summary = ingest(commands, str(docs), *TEST_WORKFLOW)
+    assert (summary["uploaded"], summary["runs"]["completed"]) == (4, 3)
+
+
+def test_failures_are_told_with_their_reasons_and_can_be_retried(commands: CommandLine, docs: Path) -> None:
+    answer = commands("si-cli", "ingest", str(docs), *FAILING_WORKFLOW)
+    assert answer.code == 1
+    assert "chunk: RuntimeError: this step always fails" in answer.err
+    assert "✗ 0 documents ingested, 3 failed" in answer.out
+    assert "✗ 3 at chunk: RuntimeError: this step always fails" in answer.out
+
+    (group,) = commands.json("si-cli", "status")
+    shown = commands("si-cli", "status", str(group["id"]))
+    assert shown.code == 1
+    assert "chunk 3 0 3 0 0" in shown.words
+    assert f"si-cli retry {group['id']}" in shown.out
+
+    assert "9 steps of 3 runs will be tried again" in commands("si-cli", "retry", str(group["id"])).out
+    # What was put back belongs to the batch again: the same command works it off.
+    again = ingest(commands, str(docs), *FAILING_WORKFLOW)
+    assert (again["uploaded"], again["run_group_id"], again["runs"]["failed"]) == (0, group["id"], 3)
+
+
+def test_another_workflow_is_run_on_what_is_unchanged_on_demand(commands: CommandLine, docs: Path) -> None:
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    summary = ingest(commands, str(docs), *FAILING_WORKFLOW, "--again")
+    assert (summary["files"]["unchanged"], summary["uploaded"], summary["runs"]["failed"]) == (3, 3, 3)
+
+
+def test_patterns_choose_files(commands: CommandLine, docs: Path) -> None:
+    (docs / "notes.txt").write_text("notes")
+    options = ("--include", "*.md", "--exclude", "sub/", "--dry-run")
+    summary = ingest(commands, str(docs), *options, *TEST_WORKFLOW)
+    assert [Path(path).name for path in summary["would_upload"]] == ["a.md", "b.md"]
+    assert summary["files"]["left_out"] == {"excluded": 2}
+    assert commands.json("si-cli", "list-batches") == []
+
+
+def test_a_file_over_the_limit_fails_alone(commands: CommandLine, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (docs / "large.md").write_text("x" * 5000)
+    monkeypatch.setenv("UPLOAD_SIZE_LIMIT", "4KB")
+    get_settings.cache_clear()
+    answer = commands("si-cli", "ingest", str(docs), *TEST_WORKFLOW)
+    assert answer.code == 1
+    assert "large.md: " in answer.err
+    assert "3 documents ingested, 1 failed" in answer.out
+
+
+def test_without_waiting_the_work_is_left_to_a_worker(commands: CommandLine, docs: Path) -> None:
+    summary = ingest(commands, str(docs), "--no-wait", *TEST_WORKFLOW)
+    assert (summary["started_workflows"], summary["runs"]["completed"]) == (3, 0)
+    assert commands("si-cli", "worker", "--drain").code == 0
+    (group,) = commands.json("si-cli", "status")
+    assert (group["status"], group["completed_runs"]) == ("COMPLETED", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("/no/such/folder",), 2, "does not exist"),
+        ((str(SAMPLES), "--workflow", "test_fw"), 1, "workflow 'test_fw' does not exist; did you mean 'test_wf'"),
+        ((str(SAMPLES), "--params", "defualt"), 1, "did you mean 'default'"),
+        ((str(SAMPLES), "--jobs", "0"), 2, "--jobs"),
+        ((), 2, "PATH..."),
+        ((str(SAMPLES), "--server", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9: cannot be reached"),
+        ((str(SAMPLES), "--server", "nonsense"), 2, "--server"),
+    ],
+)
+def test_bad_arguments_are_named_before_anything_is_uploaded(
+    commands: CommandLine, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    answer = commands("si-cli", "ingest", *arguments)
+    assert (answer.code, message in answer.err) == (code, True), answer.err
+    assert "Traceback" not in answer.err
+    assert commands.json("si-cli", "list-batches") == []
+
+
+class Process:
+    """`si-cli` as a process of its own, whose lines can be waited for."""
+
+    def __init__(self, *arguments: str, **variables: str) -> None:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "soliplex.ingester.cli", *arguments],
+            env={**environment, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def says(self, start: str) -> None:
+        """Wait for a line that begins so."""
+        assert self.process.stderr is not None
+        lines: list[str] = []
+        for line in self.process.stderr:
+            lines.append(line)
+            if line.startswith(start):
+                return
+        pytest.fail(f"it ended without saying {start!r}: {''.join(lines)}")
+
+    def end(self) -> tuple[int, dict[str, Any]]:
+        out, err = self.process.communicate(timeout=100)
+        assert out, err
+        return self.process.returncode, json.loads(out)
+
+    def close(self) -> None:
+        with self.process:
+            self.process.kill()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    """Starts `si-cli` as a process that does not outlive the test."""
+    with ExitStack() as started:
+
+        def start(*arguments: str, **variables: str) -> Process:
+            process = Process(*arguments, **variables)
+            started.callback(process.close)
+            return process
+
+        yield start
+
+
+def write_workflow(folder: Path, method: str) -> None:
+    steps = {"validate": "soliplex.ingester.example.validate", "wait": method}
+    items = {key: {"name": key, "method": each, "parameters": {"delay": 600}} for key, each in steps.items()}
+    folder.mkdir(exist_ok=True)
+    (folder / "slow.yaml").write_text(json.dumps({"id": "slow", "name": "Slow", "item_steps": items}))
+
+
+def test_a_signal_while_processing_stops_gracefully_and_a_second_call_goes_on(
+    database_url: str, docs: Path, tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    settings = {
+        "DOC_DB_URL": database_url,
+        "DATA_DIR": str(tmp_path / "data"),
+        "WORKFLOW_DIR": str(tmp_path / "workflows"),
+        "PARAM_DIR": str(shipped_config_dir("params")),
+        "WORKER_STOP_TIMEOUT_SECONDS": "0.1",
+    }
+    call = ("ingest", str(docs), "--workflow", "slow", "--params", "test_base", "--json")
+    write_workflow(tmp_path / "workflows", "asyncio.sleep")
+    first = start(*call, **settings)
+    first.says("validate: 3/3")
+    first.process.send_signal(signal.SIGINT)
+    first.says("Stopping:")
+    code, stopped = first.end()
+    assert (code, stopped["status"]) == (130, "stopped")
+    assert (stopped["uploaded"], stopped["runs"]["completed"]) == (3, 0)
+
+    write_workflow(tmp_path / "workflows", "soliplex.ingester.example.store")
+    code, again = start(*call, **settings).end()
+    assert (code, again["status"], again["uploaded"]) == (0, "ok", 0)
+    assert again["run_group_id"] == stopped["run_group_id"]
+    assert again["runs"] == {"total": 3, "completed": 3, "failed": 0, "cancelled": 0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_uploading_stops_gracefully_and_a_second_call_uploads_the_rest(
+    tmp_path: Path, number: signal.Signals, start: Callable[..., Process]
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    files = 600
+    for index in range(files):
+        (docs / f"{index:04}.md").write_text(f"text {index}")
+    settings = {"DATA_DIR": str(tmp_path / "data")}
+    call = ("ingest", str(docs), *TEST_WORKFLOW, "--json")
+    first = start(*call, **settings)
+    first.says("Comparing: ")
+    first.process.send_signal(number)
+    code, stopped = first.end()
+    assert (code, stopped["status"], stopped["run_group_id"]) == (130, "stopped", None)
+    assert stopped["uploaded"] < files
+
+    code, again = start(*call, **settings).end()
+    assert (code, again["status"]) == (0, "ok")
+    assert stopped["uploaded"] + again["uploaded"] == files
+    assert again["runs"]["completed"] == files
