@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import override
 
 import pytest
+from sqlmodel import select
 
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.models import ArtifactType, Database
-from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError, StorageError
+from soliplex.ingester.lib.models import ArtifactType, Database, DocumentBytes
+from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError, StorageError, StoreUnavailableError
 from soliplex.ingester.lib.storage.blobs import BLOCK
 from soliplex.ingester.lib.storage.database import DatabaseBlobs
 from soliplex.ingester.lib.storage.fs import FolderBlobs
@@ -256,3 +257,30 @@ async def test_a_reader_may_stop_early(store: BlobStore) -> None:
 
 async def test_a_store_in_order_says_so(store: BlobStore) -> None:
     await store.check()
+
+
+async def test_a_database_deletes_by_name_wherever_the_blob_lies(database: type[Database]) -> None:
+    store = DatabaseBlobs({"raw": ArtifactType.DOC}, part=1000)
+    for key in (KEY, "markdown/1/3f/sha256-003f", "raw/40/sha256-0040"):
+        await store.put(key, bytes(3500))
+    assert await store.delete_named(["sha256-003f", "sha256-absent"]) == 2
+    assert await keys_of(store) == {"raw/40/sha256-0040": 3500}
+
+
+async def test_a_blob_replaced_while_it_is_read_is_not_mixed_with_the_new_one(database: type[Database]) -> None:
+    store = DatabaseBlobs({"raw": ArtifactType.DOC}, part=1000)
+    await store.put(KEY, b"1" * 3500)
+    blocks = store.read(KEY)
+    assert await anext(blocks) == b"1" * 1000
+    await store.put(KEY, b"2" * 3500)
+    with pytest.raises(StoreUnavailableError, match="replaced while it was read"):
+        await anext(blocks)
+    assert await content_of(store, KEY) == b"2" * 3500
+
+
+async def test_rows_of_a_database_are_found_by_hash_and_kind(database: type[Database]) -> None:
+    await DatabaseBlobs({"raw": ArtifactType.DOC}).put(KEY, b"hello")
+    async with database.session(read_only=True) as session:
+        (row,) = await session.exec(select(DocumentBytes))
+    assert (row.hash, row.artifact_type, row.storage_root) == ("sha256-003f", "document", "raw/3f")
+    assert (row.file_size, row.file_bytes) == (5, b"hello")

@@ -162,6 +162,15 @@ async def test_deleting_takes_the_document_and_what_its_configs_made(artifacts: 
     assert [blob async for blob in artifacts.store.list("")] == []
 
 
+async def test_many_documents_are_deleted_at_once(artifacts: Artifacts) -> None:
+    hashes = [await store(artifacts, str(number).encode()) for number in range(20)]
+    large = await store(artifacts, os.urandom(5 * BLOCK))
+    assert await artifacts.delete_all(large, *hashes[:15], *(hash_of(b"absent") for _ in range(300))) == 16
+    assert {blob.key async for blob in artifacts.store.list("")} == set(map(artifacts.layout.document, hashes[15:]))
+    with pytest.raises(NotFoundError):
+        await artifacts.delete_all("../x")
+
+
 async def test_what_is_missing_or_damaged_is_told(artifacts: Artifacts) -> None:
     whole, damaged, cut = [await store(artifacts, content) for content in (TEXT, TEXT + b"1", TEXT + b"2")]
     for doc_hash in (damaged, cut):

@@ -92,6 +92,17 @@ class DatabaseBlobs:
                 there += await _delete(connection, some)
         return there
 
+    async def delete_named(self, names: Iterable[str]) -> int:
+        """Delete every blob whose key ends in one of these names, wherever it lies: the primary key begins with it."""
+        there = 0
+        for some in batched(names, AT_ONCE):
+            async with _writing() as connection:
+                first_rows = sa.and_(row.hash.in_(some), ~row.storage_root.contains("#"))
+                deleted: Any = await connection.execute(sa.delete(rows).where(first_rows))
+                await connection.execute(sa.delete(rows).where(row.hash.in_(some)))
+                there += deleted.rowcount
+        return there
+
     async def list(self, prefix: str) -> AsyncIterator[Blob]:
         # Parts are added up per hash: how a root sorts beside its parts depends on the database's collation.
         name, sizes = "", dict[str, int]()

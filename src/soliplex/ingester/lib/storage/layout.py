@@ -51,6 +51,13 @@ class Layout:
         return {folder.split("/")[0]: kind for kind, folder in self.dirs.items()}
 
     @staticmethod
+    def checked_hash(doc_hash: str) -> str:
+        """The hash, which comes from callers and becomes part of a path; nothing has a name that is none."""
+        if not HASH.fullmatch(doc_hash):
+            raise NotFoundError("document", doc_hash)
+        return doc_hash
+
+    @staticmethod
     def hash_of(key: str) -> str | None:
         """The document a key belongs to; None for a key that is not one of ours."""
         name = key.rpartition("/")[2]
@@ -58,7 +65,4 @@ class Layout:
 
 
 def _sharded(doc_hash: str) -> str:
-    # The hash comes from callers, and becomes part of a path.
-    if not HASH.fullmatch(doc_hash):
-        raise NotFoundError("document", doc_hash)
-    return f"{doc_hash[-2:]}/{doc_hash}"
+    return f"{doc_hash[-2:]}/{Layout.checked_hash(doc_hash)}"
