@@ -351,3 +351,27 @@ def test_the_dotenv_template_says_the_defaults(folder: Path) -> None:
     assert {name for name, _ in assignments} == {leaf.name for leaf in leaves(Settings)}
     (folder / "all.env").write_text("\n".join(f"{name}={value}" for name, value in assignments))
     assert load_settings(env_file=folder / "all.env", secrets_dir=None) == load_settings(secrets_dir=None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("DOCUMENT_STORE_DIR", "../elsewhere"),
+        ("CHUNKS_STORE_DIR", "/absolute"),
+        ("EMBEDDINGS_STORE_DIR", ".incoming"),
+        ("PARSED_JSON_STORE_DIR", "rag"),
+        ("FILE_STORE_OPTIONS", "container=documents"),
+        ("FILE_STORE_OPTIONS", '{"container": 1}'),
+        ("FILE_STORE_TARGET", "redis"),
+    ],
+)
+def test_a_store_that_would_not_keep_documents_apart_and_for_good_is_refused(
+    setting: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(setting, value)
+    assert told().keys() == {setting}
+
+
+def test_options_of_a_store_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FILE_STORE_OPTIONS", '{"account_key": "hush"}')
+    assert "hush" not in repr(load_settings())
