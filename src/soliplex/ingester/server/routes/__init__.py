@@ -6,9 +6,13 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from soliplex.ingester.server.routes import locks, workers
+from soliplex.ingester.server.routes import batch, document, locks, source_status, sync_state, workers
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
+    source_status.router,
+    batch.router,
+    document.router,
+    sync_state.router,
     workers.router,
     locks.router,
 )
