@@ -39,7 +39,7 @@ def print_json(value: object) -> None:
     """Print a value, datetimes in ISO 8601."""
     from pydantic_core import to_jsonable_python
 
-    typer.echo(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(to_jsonable_python(_in_order(value)), indent=2, ensure_ascii=False))
 
 
 def print_rows(
@@ -142,6 +142,19 @@ def as_size(count: float) -> str:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 file`, `2 files`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def _in_order(value: object) -> object:
+    """The same, with the fields of every model in the order of their definition."""
+    from dataclasses import is_dataclass
+
+    from pydantic import BaseModel
+
+    if isinstance(value, Mapping):
+        return {key: _in_order(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_order(item) for item in value]
+    return _in_order(fields_of(value)) if isinstance(value, BaseModel) or is_dataclass(value) else value
 
 
 def _side(values: Sequence[object]) -> Literal["left", "right"]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from soliplex.ingester.cli.ingest.files import reason_of
 from soliplex.ingester.cli.ingest.target import FileRefusedError
@@ -17,18 +17,29 @@ PIECE: Final = 1 << 20
 async def pieces_of(path: Path, sent: Callable[[int], None]) -> AsyncGenerator[bytes]:
     """The file's content; `sent` is told how much of it has been taken. A file that cannot be read is refused."""
     with _refusal():
-        file = await asyncio.to_thread(path.open, "rb")
+        file, piece = await asyncio.to_thread(_begin, path)
     with file:
         total = 0
-        while piece := await _read(file.read):
+        while piece:
             yield piece
             total += len(piece)
             sent(total)
+            # A file gives less than was asked for only at its end: a small one costs one hop into a thread.
+            piece = await _read(file) if len(piece) == PIECE else b""
 
 
-async def _read(read: Callable[[int], bytes]) -> bytes:
+def _begin(path: Path) -> tuple[BinaryIO, bytes]:
+    file = path.open("rb")
+    try:
+        return file, file.read(PIECE)
+    except OSError:
+        file.close()
+        raise
+
+
+async def _read(file: BinaryIO) -> bytes:
     with _refusal():
-        return await asyncio.to_thread(read, PIECE)
+        return await asyncio.to_thread(file.read, PIECE)
 
 
 @contextmanager

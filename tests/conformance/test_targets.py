@@ -1,0 +1,227 @@
+"""Where documents go: one suite over every target, on each database."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from soliplex.ingester.cli.ingest.files import LocalFile, fingerprint
+from soliplex.ingester.cli.ingest.local import LocalTarget
+from soliplex.ingester.cli.ingest.remote import open_remote
+from soliplex.ingester.cli.ingest.target import FileRefusedError, Standing, Target, Work
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.errors import IngesterError, NotFoundError
+from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.wf.catalog import use_registry
+from soliplex.ingester.lib.wf.runner import Worker
+from soliplex.ingester.server import create_app
+
+WORK: Final = Work(workflow_id="test_wf", param_id="test_base")
+FAILING: Final = Work(workflow_id="test_wf_fail", param_id="test_base")
+
+
+@pytest.fixture(params=["local", "remote"])
+async def target(
+    request: pytest.FixtureRequest, database: type[Database], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Target]:
+    monkeypatch.setenv("UPLOAD_SIZE_LIMIT", "1MB")
+    get_settings.cache_clear()
+    use_registry(None)
+    if request.param == "local":
+        yield LocalTarget(get_settings())
+    else:
+        async with serving(create_app(with_worker=False)) as url, open_remote(url, tell=pytest.fail) as remote:
+            yield remote
+    use_registry(None)
+
+
+@asynccontextmanager
+async def serving(app: FastAPI) -> AsyncGenerator[str]:
+    """The address of a server on this loop that serves the application."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+        started = asyncio.Event()
+        startup = server.startup
+
+        async def start(sockets: list[socket.socket] | None = None) -> None:
+            await startup(sockets)
+            started.set()
+
+        server.startup = start
+        async with asyncio.TaskGroup() as group:
+            group.create_task(server.serve([bound]))
+            await started.wait()
+            try:
+                yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+
+
+@asynccontextmanager
+async def work_done() -> AsyncGenerator[None]:
+    """A worker, as a server has one."""
+    worker = Worker()
+    await worker.start()
+    try:
+        yield
+    finally:
+        await worker.stop()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LocalFile:
+    return make_file(tmp_path, "a.md", "text")
+
+
+def make_file(folder: Path, name: str, text: str) -> LocalFile:
+    path = folder / name
+    path.write_text(text)
+    return LocalFile(path, len(text.encode()))
+
+
+async def upload(target: Target, file: LocalFile, batch_id: int, *, source: str = "files") -> list[int]:
+    sent: list[int] = []
+    await target.upload(file, source=source, batch_id=batch_id, work=WORK, sent=sent.append)
+    return sent
+
+
+async def run_to_its_end(target: Target, group_id: int) -> None:
+    async with target.working(), work_done():
+        while not (await target.progress(group_id)).is_over:
+            pass
+
+
+async def test_known_workflows_and_parameters_are_accepted_and_others_named(target: Target) -> None:
+    await target.check(Work())
+    await target.check(WORK)
+    with pytest.raises(NotFoundError, match="did you mean 'test_wf'"):
+        await target.check(Work(workflow_id="test_fw"))
+    with pytest.raises(NotFoundError, match="did you mean 'test_base'"):
+        await target.check(Work(workflow_id="test_wf", param_id="test_bas"))
+
+
+async def test_a_file_is_new_then_unchanged_then_changed(target: Target, file: LocalFile) -> None:
+    async def standing() -> Standing:
+        return (await target.standings("files", {file.uri: fingerprint(file.path)}))[file.uri]
+
+    assert await standing() is Standing.NEW
+    await upload(target, file, await target.create_batch("files", "docs"))
+    assert await standing() is Standing.UNCHANGED
+    file.path.write_text("other text")
+    assert await standing() is Standing.CHANGED
+    assert await target.standings("files", {}) == {}
+    elsewhere = await target.standings("other source", {file.uri: fingerprint(file.path)})
+    assert elsewhere == {file.uri: Standing.NEW}
+
+
+async def test_names_of_all_kinds_come_back_as_they_were_sent(target: Target, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "Zoë & Söhne, 100 %")
+    names = ['quo"te.md', "per%20cent & plus+.md", "zoë 日本.md", "semi;colon='x'.md", "line\nbreak.md"]
+    files = [make_file(tmp_path, name, f"text of {name}") for name in names]
+    for file in files:
+        await upload(target, file, batch_id)
+    standings = await target.standings("files", {file.uri: fingerprint(file.path) for file in files})
+    assert standings == {file.uri: Standing.UNCHANGED for file in files}
+
+
+async def test_an_upload_tells_how_far_it_is(target: Target, tmp_path: Path) -> None:
+    file = make_file(tmp_path, "large.md", "x" * 900_000)
+    sent = await upload(target, file, await target.create_batch("files", "docs"))
+    assert sent[-1] == 900_000
+    assert sent == sorted(sent)
+
+
+async def test_a_file_that_is_too_large_is_refused(target: Target, tmp_path: Path) -> None:
+    file = make_file(tmp_path, "large.md", "x" * 1_000_001)
+    with pytest.raises(FileRefusedError, match="1000000 bytes"):
+        await upload(target, file, await target.create_batch("files", "docs"))
+
+
+async def test_a_file_that_is_gone_is_refused(target: Target, file: LocalFile) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    file.path.unlink()
+    with pytest.raises(FileRefusedError, match="no such file"):
+        await upload(target, file, batch_id)
+
+
+async def test_a_missing_batch_is_no_fault_of_the_file(target: Target, file: LocalFile) -> None:
+    with pytest.raises(IngesterError) as refused:
+        await upload(target, file, 4711)
+    assert not isinstance(refused.value, FileRefusedError)
+
+
+async def test_a_batch_is_unfinished_until_its_runs_have_ended(target: Target, file: LocalFile) -> None:
+    assert await target.unfinished_batch("files", "docs") is None
+    batch_id = await target.create_batch("files", "docs")
+    assert await target.unfinished_batch("files", "docs") == batch_id
+    assert await target.unfinished_batch("files", "other") is None
+    assert await target.unfinished_batch("other", "docs") is None
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    assert await target.unfinished_batch("files", "docs") == batch_id
+    await run_to_its_end(target, started.group_id)
+    assert await target.unfinished_batch("files", "docs") is None
+
+
+async def test_starting_again_adds_runs_only_for_what_has_none(target: Target, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, make_file(tmp_path, "a.md", "a"), batch_id)
+    first = await target.start_workflows(batch_id, WORK)
+    await upload(target, make_file(tmp_path, "b.md", "b"), batch_id)
+    second = await target.start_workflows(batch_id, WORK)
+    third = await target.start_workflows(batch_id, WORK)
+    assert (first.new_runs, second.new_runs, third.new_runs) == (1, 1, 0)
+    assert first.group_id == second.group_id == third.group_id
+    other = await target.start_workflows(batch_id, FAILING)
+    assert other.new_runs == 2
+    assert other.group_id != first.group_id
+
+
+async def test_progress_counts_steps_in_the_order_of_the_workflow(target: Target, file: LocalFile) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    before = await target.progress(started.group_id)
+    assert (before.is_over, before.total, before.completed) == (False, 1, 0)
+    assert [stage.name for stage in before.stages] == ["validate", "parse", "chunk", "embed", "store"]
+    assert {stage.ended for stage in before.stages} == {0}
+    await run_to_its_end(target, started.group_id)
+    after = await target.progress(started.group_id)
+    assert (after.status, after.completed, after.failed) == (RunStatus.COMPLETED, 1, 0)
+    assert {(stage.total, stage.completed) for stage in after.stages} == {(1, 1)}
+    assert await target.failures(started.group_id, 10) == []
+
+
+async def test_failures_name_the_document_the_step_and_the_reason(target: Target, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    files = [make_file(tmp_path, f"{number}.md", f"text {number}") for number in range(3)]
+    for file in files:
+        await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, FAILING)
+    await run_to_its_end(target, started.group_id)
+    progress = await target.progress(started.group_id)
+    assert (progress.status, progress.failed, progress.total) == (RunStatus.FAILED, 3, 3)
+    assert {stage.name: (stage.failed, stage.cancelled) for stage in progress.stages if stage.completed == 0} == {
+        "chunk": (3, 0),
+        "embed": (0, 3),
+        "store": (0, 3),
+    }
+    failures = await target.failures(started.group_id, 10)
+    assert {failure.uri for failure in failures} == {file.uri for file in files}
+    assert {(each.stage, each.reason) for each in failures} == {("chunk", "RuntimeError: this step always fails")}
+    assert len(await target.failures(started.group_id, 2)) == 2
+
+
+async def test_it_is_known_whether_anybody_works(target: Target) -> None:
+    assert await target.has_workers() is isinstance(target, LocalTarget)  # who works while it is watched
+    async with work_done():
+        assert await target.has_workers()
