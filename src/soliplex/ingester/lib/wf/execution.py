@@ -51,6 +51,7 @@ class Executor:
         probe: Probe | None = None,
     ) -> None:
         self._processes = processes
+        self._given = {"processes": processes}
         self._default_timeout = default_timeout
         self._clock = clock
         self._probe = probe or NoProbe()
@@ -79,17 +80,22 @@ class Executor:
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
         at_hand = arguments_at_hand(handler, steps[0])
-        arguments = [at_hand] if at_hand is not None else await insist(lambda: arguments_for(handler, steps))
+        arguments = [at_hand] if at_hand is not None else await self._load(handler, steps)
         if self._is_probed:
             await self._probe.reach("before_handler")
         if handler.batch_limit is None:
             outputs = [await self._run(handler, definition, steps[0], arguments[0])]
         else:
             contexts = [StepContext(step, each) for step, each in zip(steps, arguments, strict=True)]
-            outputs = _many(handler, await self._run(handler, definition, steps[0], {"batch": contexts}), len(steps))
+            given = {name: value for name, value in self._given.items() if name in handler.wanted}
+            results = await self._run(handler, definition, steps[0], {"batch": contexts, **given})
+            outputs = _many(handler, results, len(steps))
         if self._is_probed:
             await self._probe.reach("after_handler")
         return outputs
+
+    async def _load(self, handler: Handler, steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
+        return await insist(lambda: arguments_for(handler, steps, self._given))
 
     async def _run(
         self, handler: Handler, definition: StepDefinition, step: ClaimedStep, arguments: Mapping[str, Any]

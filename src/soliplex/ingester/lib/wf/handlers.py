@@ -1,8 +1,9 @@
 """Handlers: plain functions, called by parameter name.
 
 A handler names what it wants and gets it: `run_step`, `workflow_run`, `workflow_def`, `step_config`, `step_params`,
-`run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; and what
-other layers provide (`provide`), such as the document. It may be async or plain.
+`run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; what
+other layers provide (`provide`), such as the document; and `processes`, the worker's killable processes, for the part
+of its work that may crash or hang. It may be async or plain.
 
 A handler marked with `@batch_handler(limit=…)` takes many steps at once, as `batch`, a list of `StepContext`, and
 returns as many results in the same order. A result that is an exception fails that step alone.
@@ -136,9 +137,11 @@ def arguments_at_hand(handler: Handler, step: ClaimedStep) -> dict[str, Any] | N
     return {name: _AT_HAND[name](step) for name in handler.wanted}
 
 
-async def arguments_for(handler: Handler, steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
-    """The keyword arguments of each step's call."""
-    calls: list[dict[str, Any]] = [{} for _ in steps]
+async def arguments_for(
+    handler: Handler, steps: Sequence[ClaimedStep], given: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The keyword arguments of each step's call; `given` are those that the worker has itself."""
+    calls: list[dict[str, Any]] = [{name: given[name] for name in handler.wanted if name in given} for _ in steps]
     names = _names_for_batch() if handler.batch_limit else handler.wanted
     for name in names:
         if name in _AT_HAND:

@@ -1,0 +1,245 @@
+"""Writing documents into a RAG database: many in one commit, each in the place of what the database held of it.
+
+A document's id in the database follows from the hash of its content, so writing it again replaces it, and a commit that
+a crash cut short is put right by writing it once more. New rows come before old ones go: a search may see a document
+twice for a moment, but never not at all. What is written here, the stock `haiku-rag` command can read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid5
+
+from soliplex.ingester.lib.wf.errors import PermanentError
+
+DOC_HASH: Final = "doc_hash"
+"""The key in the metadata of a RAG document under which the hash of its content stands."""
+_IDS: Final = UUID("5a1d5f0e-6c0b-4b0e-9f5a-3c1f2b7a9d10")
+
+
+class EmbeddingIdentity(NamedTuple):
+    """What made the vectors of a database. All of them must come from the same."""
+
+    provider: str
+    model: str
+    dim: int
+
+
+class EmbeddingMismatchError(PermanentError):
+    """The database holds vectors of another model, which cannot be compared with these."""
+
+    def __init__(self, db_path: str | Path, identity: EmbeddingIdentity | None) -> None:
+        wanted = f"{identity.provider}/{identity.model}" if identity else "another model"
+        super().__init__(
+            f"the RAG database {Path(db_path).name} holds vectors of another model than {wanted}; "
+            "store into another data_dir, or embed with the model it was made with"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RagChunk:
+    """A piece of a document, with its vector."""
+
+    id: str
+    content: str
+    order: int
+    embedding: Sequence[float]
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    """doc_item_refs, headings, labels, page_numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRagDocument:
+    """A document as it is to be found by search."""
+
+    doc_hash: str
+    uri: str
+    title: str | None
+    document: dict[str, Any]
+    """As docling's JSON."""
+    chunks: Sequence[RagChunk]
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def id(self) -> str:
+        return rag_id(self.doc_hash)
+
+
+def rag_id(doc_hash: str) -> str:
+    """The id in a RAG database of the document with this content."""
+    return str(uuid5(_IDS, doc_hash))
+
+
+async def write_documents(
+    db_path: str | Path,
+    identity: EmbeddingIdentity,
+    documents: Sequence[NewRagDocument],
+    *,
+    gone: Sequence[str] = (),
+) -> None:
+    """Write the documents, and delete those whose hashes are in `gone`, in one commit. The caller holds the lock."""
+    if not documents and not gone:
+        return
+    async with open_rag(db_path, identity, create=True) as rag:
+        rows = await asyncio.to_thread(_Rows, rag, documents)
+        async with rag.store.write_transaction():
+            there = await _existing(rag.store, [document.id for document in documents])
+            await _add(rag.store, rows, [document.id for document in documents if document.id not in there])
+            await _replace(rag, rows, sorted(there))
+            await _delete(rag, [rag_id(doc_hash) for doc_hash in gone])
+            await _ensure_indexes(rag.store)
+
+
+async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> int:
+    """Delete what the database holds of these documents; gives how many it did hold. The caller holds its lock."""
+    async with open_rag(db_path, None) as rag:
+        there = await _existing(rag.store, [rag_id(doc_hash) for doc_hash in doc_hashes])
+        if there:
+            async with rag.store.write_transaction():
+                await _delete(rag, sorted(there))
+    return len(there)
+
+
+@asynccontextmanager
+async def open_rag(
+    db_path: str | Path, identity: EmbeddingIdentity | None, *, create: bool = False, read_only: bool = False
+) -> AsyncGenerator[Any]:
+    """The database, by haiku.rag. Without an identity, whatever made its vectors will do."""
+    haiku = await imported("haiku.rag.client")
+    location = str(db_path) if "://" in str(db_path) else Path(db_path)
+    config = await imported("haiku.rag.config")
+    settings: dict[str, Any] = {"storage": {"auto_vacuum": False}}
+    if identity is not None:
+        model = {"provider": identity.provider, "name": identity.model, "vector_dim": identity.dim}
+        settings["embeddings"] = {"model": model}
+    client = haiku.HaikuRAG(
+        location,
+        config=config.AppConfig.model_validate(settings),
+        skip_validation=identity is None,
+        create=create,
+        read_only=read_only,
+    )
+    exceptions = await imported("haiku.rag.store.exceptions")
+    try:
+        async with client as rag:
+            yield rag
+    except exceptions.ConfigMismatchError as exc:
+        raise EmbeddingMismatchError(db_path, identity) from exc
+
+
+async def imported(module: str) -> Any:
+    """The module; the first import takes seconds, for which the loop must not stand still."""
+    return await asyncio.to_thread(importlib.import_module, module)
+
+
+class _Rows:
+    """The rows of the tables, by the id of their document. Making them takes time: not on the loop."""
+
+    def __init__(self, rag: Any, documents: Sequence[NewRagDocument]) -> None:
+        models = importlib.import_module("haiku.rag.store.models.document")
+        items = importlib.import_module("haiku.rag.store.models.document_item")
+        docling = importlib.import_module("docling_core.types.doc")
+        now = datetime.now(UTC).isoformat()
+        self.documents: dict[str, Any] = {}
+        self.metas: dict[str, Any] = {}
+        self.chunks: dict[str, list[Any]] = {}
+        self.items: dict[str, list[Any]] = {}
+        for each in documents:
+            parsed = docling.DoclingDocument.model_validate(each.document)
+            document = models.Document(
+                content=parsed.export_to_markdown(),
+                uri=each.uri,
+                title=each.title,
+                metadata={**each.metadata, DOC_HASH: each.doc_hash},
+            )
+            document.set_docling(parsed)
+            repository = rag.document_repository
+            self.documents[each.id] = repository._to_documents_record(document, each.id)  # noqa: SLF001  as its own `create` does
+            self.metas[each.id] = repository._to_meta_record(document, each.id, now, now)  # noqa: SLF001
+            self.chunks[each.id] = [_chunk_row(rag.store, each.id, chunk) for chunk in each.chunks]
+            self.items[each.id] = [
+                rag.document_item_repository._to_record(each.id, item)  # noqa: SLF001
+                for item in items.extract_items(each.id, parsed)
+            ]
+
+    def of(self, rows: dict[str, list[Any]], ids: Sequence[str]) -> list[Any]:
+        return [row for document_id in ids for row in rows[document_id]]
+
+
+def _chunk_row(store: Any, document_id: str, chunk: RagChunk) -> Any:
+    headings = chunk.metadata.get("headings") or []
+    return store.ChunkRecord(
+        id=chunk.id,
+        document_id=document_id,
+        content=chunk.content,
+        content_fts="\n".join([*headings, chunk.content]),
+        metadata=json.dumps(chunk.metadata),
+        order=chunk.order,
+        vector=list(chunk.embedding),
+    )
+
+
+async def _existing(store: Any, ids: Sequence[str]) -> set[str]:
+    if not ids:
+        return set()
+    found = await store.document_meta_table.query().select(["id"]).where(_among("id", ids)).to_list()
+    return {row["id"] for row in found}
+
+
+async def _add(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
+    """Chunks come last: only then is a document found."""
+    if ids:
+        await store.document_meta_table.add([rows.metas[document_id] for document_id in ids])
+        await store.documents_table.add([rows.documents[document_id] for document_id in ids])
+        await _add_items(store, rows, ids)
+        if chunks := rows.of(rows.chunks, ids):
+            await store.chunks_table.add(chunks)
+
+
+async def _replace(rag: Any, rows: _Rows, ids: Sequence[str]) -> None:
+    """Put new rows in the place of those of documents that are there: the chunks of all of them by one merge."""
+    if not ids:
+        return
+    for table, records in ((rag.store.documents_table, rows.documents), (rag.store.document_meta_table, rows.metas)):
+        merge = table.merge_insert("id").when_matched_update_all().use_index(False)  # noqa: FBT003  its own signature
+        await merge.execute([records[document_id] for document_id in ids])
+    await rag.document_item_repository.delete_by_document_ids(ids)
+    await _add_items(rag.store, rows, ids)
+    chunks = rows.of(rows.chunks, ids)
+    if not chunks:
+        await rag.chunk_repository.delete_by_document_ids(ids)
+        return
+    merge = rag.store.chunks_table.merge_insert(["document_id", "order"])
+    merge = merge.when_matched_update_all().when_not_matched_insert_all()
+    await merge.when_not_matched_by_source_delete(_among("document_id", ids)).execute(chunks)
+
+
+async def _add_items(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
+    if items := rows.of(rows.items, ids):
+        await store.document_items_table.add(items)
+
+
+async def _delete(rag: Any, ids: Sequence[str]) -> None:
+    if ids:
+        await rag.chunk_repository.delete_by_document_ids(ids)
+        await rag.document_item_repository.delete_by_document_ids(ids)
+        await rag.store.documents_table.delete(_among("id", ids))
+        await rag.store.document_meta_table.delete(_among("id", ids))
+
+
+async def _ensure_indexes(store: Any) -> None:
+    schema = await imported("haiku.rag.store.schema")
+    await schema.ensure_indexes(store.chunks_table, "chunks")
+
+
+def _among(column: str, ids: Sequence[str]) -> str:
+    # Ids are UUIDs made here: nothing in them needs an escape.
+    return "{} IN ({})".format(column, ", ".join(f"'{each}'" for each in ids))

@@ -1,0 +1,65 @@
+"""What handlers of documents may ask for by name, beyond what the engine knows itself.
+
+    doc               the document, as a `Document`
+    places            where it lives, as `DocumentURI`s, the place it was put last first
+    source            the source of the first of these
+    earlier_configs   for the steps before this one: the id of their configuration, by step type
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from soliplex.ingester.lib.models import Database, Document, DocumentURI
+from soliplex.ingester.lib.models.transactions import json_of
+from soliplex.ingester.lib.wf.handlers import provide
+from soliplex.ingester.lib.wf.work import ClaimedStep
+from soliplex.ingester.lib.workflow.sql import SQL
+
+
+async def _documents(steps: Sequence[ClaimedStep]) -> list[Document | None]:
+    rows = await Database.read(SQL.documents_by_hash(hashes=_hashes(steps)))
+    found = {
+        row["hash"]: Document(
+            hash=row["hash"],
+            mime_type=row["mime_type"],
+            file_size=row["file_size"],
+            doc_meta=json_of(row, "doc_meta"),
+        )
+        for row in rows
+    }
+    return [found.get(step.run["doc_id"]) for step in steps]
+
+
+async def _places(steps: Sequence[ClaimedStep]) -> list[list[DocumentURI]]:
+    places: defaultdict[str, list[DocumentURI]] = defaultdict(list)
+    for row in await Database.read(SQL.places_of_documents(hashes=_hashes(steps))):
+        places[row["doc_hash"]].append(DocumentURI(**{name: row[name] for name in row.keys()}))  # noqa: SIM118  rows iterate over values
+    return [places[step.run["doc_id"]] for step in steps]
+
+
+async def _sources(steps: Sequence[ClaimedStep]) -> list[str | None]:
+    return [places[0].source if places else None for places in await _places(steps)]
+
+
+async def _earlier_configs(steps: Sequence[ClaimedStep]) -> list[dict[str, int]]:
+    rows = await Database.read(SQL.configs_of_runs(ids=sorted({step.run_id for step in steps})))
+    return [
+        {
+            row["step_type"]: row["step_config_id"]
+            for row in rows
+            if row["workflow_run_id"] == step.run_id and row["workflow_step_number"] < step.row["workflow_step_number"]
+        }
+        for step in steps
+    ]
+
+
+def _hashes(steps: Sequence[ClaimedStep]) -> list[str]:
+    return sorted({step.run["doc_id"] for step in steps if step.run["doc_id"] is not None})
+
+
+provide("doc", _documents)
+provide("places", _places)
+provide("source", _sources)
+provide("earlier_configs", _earlier_configs)

@@ -1,0 +1,17 @@
+-- :name documents_by_hash
+SELECT hash, mime_type, file_size, CAST(doc_meta AS text) AS doc_meta FROM document WHERE hash = ANY(:hashes);
+
+-- :name places_of_documents
+SELECT id, doc_hash, uri, source, version, batch_id FROM documenturi WHERE doc_hash = ANY(:hashes) ORDER BY id DESC;
+
+-- :name configs_of_runs
+SELECT workflow_run_id, workflow_step_number, step_type, step_config_id FROM runstep
+ WHERE workflow_run_id = ANY(:ids) AND parent_step_id IS NULL
+ ORDER BY workflow_run_id, workflow_step_number;
+
+-- :name replaced_contents
+SELECT DISTINCT h.hash FROM documenturihistory h
+ WHERE h.doc_uri_id = ANY(:uri_ids) AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = h.hash);
+
+-- :name set_document_facts
+UPDATE document SET mime_type = :mime_type, doc_meta = CAST(:meta AS jsonb) WHERE hash = :hash;

@@ -1,0 +1,175 @@
+"""Writing to a RAG database and searching it, by haiku.rag itself."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soliplex.ingester.lib.rag_searching import Scope, SearchKind, fused, search
+from soliplex.ingester.lib.rag_writing import (
+    EmbeddingIdentity,
+    EmbeddingMismatchError,
+    NewRagDocument,
+    RagChunk,
+    delete_documents,
+    open_rag,
+    rag_id,
+    write_documents,
+)
+
+DIM = 64
+IDENTITY = EmbeddingIdentity("sentence-transformers", "words", DIM)
+
+
+def vector(text: str) -> list[float]:
+    """Texts with the same words lie near one another."""
+    values = [0.0] * DIM
+    for word in text.lower().split():
+        values[int(hashlib.sha256(word.encode()).hexdigest(), 16) % DIM] += 1
+    length = math.sqrt(sum(value * value for value in values)) or 1
+    return [value / length for value in values]
+
+
+async def embed(identity: EmbeddingIdentity, question: str) -> list[float]:
+    assert identity == IDENTITY
+    return vector(question)
+
+
+def document(name: str, *texts: str, source: str = "shelf", batch_id: int = 1) -> NewRagDocument:
+    from docling_core.types.doc.document import DoclingDocument
+    from docling_core.types.doc.labels import DocItemLabel
+
+    parsed = DoclingDocument(name=name)
+    items = [parsed.add_text(label=DocItemLabel.TEXT, text=text) for text in texts]
+    chunks = [
+        RagChunk(
+            id=f"{name}-{number}",
+            content=text,
+            order=number,
+            embedding=vector(text),
+            metadata={
+                "doc_item_refs": [item.self_ref],
+                "headings": [name.title()],
+                "labels": ["text"],
+                "page_numbers": [number + 1],
+            },
+        )
+        for number, (text, item) in enumerate(zip(texts, items, strict=True))
+    ]
+    return NewRagDocument(
+        doc_hash=f"sha256-{name}",
+        uri=f"/{source}/{name}.md",
+        title=name.title(),
+        document=parsed.export_to_dict(),
+        chunks=chunks,
+        metadata={"source": source, "batch_id": batch_id},
+    )
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "library"
+
+
+async def uris(db: Path, question: str, **options: Any) -> list[str | None]:
+    return [hit.uri for hit in await search(db, question, embed, **options)]
+
+
+async def counts(db: Path) -> tuple[int, int, int]:
+    async with open_rag(db, None, read_only=True) as rag:
+        tables: Sequence[Any] = (rag.store.documents_table, rag.store.chunks_table, rag.store.document_items_table)
+        documents, chunks, items = [await table.count_rows() for table in tables]
+        assert await rag.count_documents() == documents
+        return documents, chunks, items
+
+
+@pytest.mark.parametrize("kind", SearchKind)
+async def test_what_is_written_is_found_with_its_place(db: Path, kind: SearchKind) -> None:
+    await write_documents(
+        db,
+        IDENTITY,
+        [
+            document("cats", "cats sleep on warm sofas", "cats purr when they are content"),
+            document("databases", "a write ahead log makes commits durable", "an index makes lookups fast"),
+        ],
+    )
+    best = (await search(db, "durable write ahead log", embed, kind=kind))[0]
+    assert (best.uri, best.title, best.doc_hash, best.source) == (
+        "/shelf/databases.md",
+        "Databases",
+        "sha256-databases",
+        "shelf",
+    )
+    assert (best.headings, best.page_numbers) == (["Databases"], [1])
+    assert best.snippet == "a write ahead log makes commits durable"
+
+
+async def test_writing_a_document_again_replaces_it(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("cats", "one", "two", "three"), document("dogs", "dogs bark")])
+    assert await counts(db) == (2, 4, 4)
+    await write_documents(db, IDENTITY, [document("cats", "lions roar"), document("birds", "birds sing")])
+    assert await counts(db) == (3, 3, 3)
+    assert (await uris(db, "lions roar", kind=SearchKind.TEXT)) == ["/shelf/cats.md"]
+    assert await uris(db, "three", kind=SearchKind.TEXT) == []
+
+
+async def test_what_a_document_replaces_goes_with_the_same_commit(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("old", "the old text")])
+    await write_documents(db, IDENTITY, [document("new", "the new text")], gone=["sha256-old", "sha256-unknown"])
+    assert await counts(db) == (1, 1, 1)
+    async with open_rag(db, None, read_only=True) as rag:
+        assert (await rag.list_documents())[0].id == rag_id("sha256-new")
+
+
+async def test_deleted_documents_are_found_no_more(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("cats", "cats purr"), document("dogs", "dogs bark")])
+    assert await delete_documents(db, ["sha256-cats", "sha256-unknown"]) == 1
+    assert await counts(db) == (1, 1, 1)
+    assert await uris(db, "cats purr", kind=SearchKind.TEXT) == []
+
+
+async def test_a_document_without_text_is_stored_too(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("empty")])
+    await write_documents(db, IDENTITY, [document("empty"), document("cats", "cats purr")])
+    assert await counts(db) == (2, 1, 1)
+
+
+async def test_a_scope_bounds_the_search(db: Path) -> None:
+    await write_documents(
+        db,
+        IDENTITY,
+        [
+            document("one", "the same words", source="a", batch_id=1),
+            document("two", "the same words", source="b_%", batch_id=12),
+            document("three", "the same words", source="it's", batch_id=2),
+        ],
+    )
+    assert await uris(db, "same words", scope=Scope(source="a")) == ["/a/one.md"]
+    assert await uris(db, "same words", scope=Scope(source="b_%")) == ["/b_%/two.md"]
+    assert await uris(db, "same words", scope=Scope(source="it's")) == ["/it's/three.md"]
+    assert await uris(db, "same words", scope=Scope(source="' OR ''='")) == []
+    assert await uris(db, "same words", scope=Scope(batch_id=1)) == ["/a/one.md"]
+    assert await uris(db, "same words", scope=Scope(uri_prefix="/b_%/")) == ["/b_%/two.md"]
+    assert sorted(map(str, await uris(db, "same words"))) == ["/a/one.md", "/b_%/two.md", "/it's/three.md"]
+
+
+async def test_vectors_of_another_model_are_refused(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("cats", "cats purr")])
+    with pytest.raises(EmbeddingMismatchError, match="library holds vectors of another model"):
+        await write_documents(db, IDENTITY._replace(model="other"), [document("dogs", "dogs bark")])
+    assert await counts(db) == (1, 1, 1)
+
+
+def test_a_fused_ranking_prefers_what_both_ways_find() -> None:
+    class Piece:
+        def __init__(self, name: str) -> None:
+            self.id = name
+
+    a, b, c = Piece("a"), Piece("b"), Piece("c")
+    ranked = fused([[(a, 0.9), (b, 0.8), (c, 0.1)], [(b, 12.0), (c, 3.0)]])
+    assert [piece.id for piece, _ in ranked] == ["b", "a", "c"]
