@@ -11,6 +11,7 @@
     │   ├── BeingRemovedError      the same content is being deleted at this moment
     │   └── LockedError            another holds it for now
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
+    ├── UnreadablePDFError         PDFium cannot open it
     ├── FetchFailedError           a document could not be fetched now; trying again may help
     ├── StorageError               the bytes of documents
     │   ├── DocumentTooLargeError  more bytes than are accepted; names the limit
@@ -25,6 +26,7 @@
         │   └── CycleError         the steps depend on one another in a circle; names the circle
         ├── LeaseLost              another worker owns the step now
         ├── PermanentError         raised by handlers: trying again cannot help
+        │   └── InvalidDocumentError   the document cannot be read: empty, cut off, encrypted, a bomb, ...
         ├── StepTimeout            an attempt took longer than the step allows
         ├── StepCancelled          the run was cancelled while the attempt was under way
         ├── HandlerError           stands in for what a handler's process raised, if that cannot be pickled

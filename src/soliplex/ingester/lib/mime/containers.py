@@ -55,7 +55,7 @@ _OLE_KINDS: Final = {
 
 def type_of_zip(path: Path) -> str:
     """OpenDocument and EPUB say what they are in a member of their own, Office Open XML in its list of types."""
-    if not 0 < _directory_size(path) <= LARGEST_DIRECTORY:
+    if not 0 < directory_size(path) <= LARGEST_DIRECTORY:
         return ZIP
     try:
         with zipfile.ZipFile(path) as archive:
@@ -83,7 +83,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         return member.read(LARGEST_MEMBER)
 
 
-def _directory_size(path: Path) -> int:
+def directory_size(path: Path) -> int:
     """Bytes of the directory, as the record at the end of a ZIP says; 0 without such a record."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)

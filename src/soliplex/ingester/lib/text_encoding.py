@@ -1,0 +1,69 @@
+"""In which encoding a text file is written.
+
+UTF-8 explains itself: hardly any other text is valid as it. Everything older is a guess, made from a sample, and the
+guess is told so that whoever reads the text knows.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+BLOCK: Final = 1 << 20
+SAMPLE: Final = 64 << 10
+"""Enough for statistics of letters; a guess from more takes seconds and is no better."""
+WESTERN: Final = "cp1252"
+"""What old text most often is where nothing else fits, and what decodes every byte it defines."""
+_CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def encoding_of(path: Path) -> str:
+    """The encoding that the whole file can be decoded with, read in blocks."""
+    with path.open("rb") as file:
+        head = file.read(SAMPLE)
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    return "utf-8" if _is_utf8(path) else guess_encoding(head) or WESTERN
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """The whole text. What its encoding does not explain becomes U+FFFD, and NUL, which no store takes, is left out."""
+    text = path.read_bytes().decode(encoding or encoding_of(path), "replace")
+    return text.replace("\x00", "")
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for block in _blocks(path):
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def guess_encoding(sample: bytes) -> str | None:
+    """The encoding of one byte a character, or an Asian one, in which this makes words; None if it does in none."""
+    from charset_normalizer import from_bytes  # noqa: PLC0415  a tenth of a second, and seldom needed
+
+    if _CONTROLS & set(sample):
+        return None
+    best = from_bytes(sample[:SAMPLE]).best()
+    return None if best is None else best.encoding

@@ -1,0 +1,138 @@
+"""From a file to its type and its facts, or to the reason why it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from soliplex.ingester.lib.mime import UNKNOWN, detect_mime_type
+from soliplex.ingester.lib.mime.containers import OLE, ZIP
+from soliplex.ingester.lib.mime.detection import extension_of
+from soliplex.ingester.lib.mime.text import BY_EXTENSION, PLAIN
+from soliplex.ingester.lib.text_encoding import SAMPLE, encoding_of, guess_encoding
+from soliplex.ingester.lib.validation import compound, image, office
+from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
+from soliplex.ingester.lib.validation.facts import Facts
+from soliplex.ingester.lib.validation.mail import check_mail
+from soliplex.ingester.lib.validation.markup import check_xml
+from soliplex.ingester.lib.validation.pdf import check_pdf
+
+type Check = Callable[[Path], Facts]
+
+TEXTUAL: Final = frozenset(
+    {
+        "application/json",
+        "application/jsonl",
+        "application/toml",
+        "application/x-bibtex",
+        "application/x-ipynb+json",
+        "application/x-subrip",
+        "application/x-tex",
+        "application/yaml",
+    }
+)
+"""Kinds of text that are not named so."""
+XML: Final = frozenset({"application/xml", "image/svg+xml"})
+_OFFICE_EXTENSIONS: Final = frozenset(
+    {".docx", ".docm", ".pptx", ".pptm", ".xlsx", ".xlsm", ".vsdx", ".odt", ".ods", ".odp", ".epub"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """A document that can be read."""
+
+    mime_type: str
+    """What its content is, whatever it was said to be."""
+    facts: Facts = field(default_factory=dict)
+    """What it says about itself, for the document's metadata: title, author, page_count and the like."""
+
+
+async def validate(path: Path, *, name: str, mime_type: str | None) -> Validated:
+    """Judge a file that came under `name`, a file's name or URI, and was said to be of `mime_type`.
+
+    Raises InvalidDocumentError.
+    """
+    return await asyncio.to_thread(validate_blocking, path, name=name, mime_type=mime_type)
+
+
+def validate_blocking(path: Path, *, name: str, mime_type: str | None) -> Validated:
+    """The same for a caller that has a thread or a process to itself."""
+    if path.stat().st_size == 0:
+        raise InvalidDocumentError(Defect.EMPTY, "the document is empty: it has no bytes")
+    found = detect_mime_type(path, name, declared=mime_type)
+    if found == UNKNOWN and _is_old_text(path):
+        found = BY_EXTENSION.get(extension_of(name), PLAIN)
+    facts = _check_for(found, extension_of(name))(path)
+    if "xml_error" in facts:
+        found = PLAIN
+    said = {"declared_mime_type": mime_type} if mime_type and mime_type.partition(";")[0] != found else {}
+    return Validated(found, facts | said)
+
+
+def _is_old_text(path: Path) -> bool:
+    """Whether its bytes make words in some encoding of before Unicode, as Cyrillic and Greek do there in high bytes."""
+    with path.open("rb") as file:
+        return guess_encoding(file.read(SAMPLE)) is not None
+
+
+def _check_for(mime_type: str, extension: str) -> Check:
+    if check := _CHECKS.get(mime_type):
+        return _as_office_document if check is office.check_archive and extension in _OFFICE_EXTENSIONS else check
+    if mime_type.startswith(office.OPEN_XML) or "macroEnabled" in mime_type or "ms-visio.drawing" in mime_type:
+        return office.check_office_open_xml
+    if mime_type.startswith(office.OPEN_DOCUMENT):
+        return office.check_open_document
+    if mime_type.startswith("text/") or mime_type in TEXTUAL:
+        return _check_text
+    return _take_as_it_is
+
+
+def _as_office_document(path: Path) -> Facts:
+    """A ZIP in the name of an office document, in which nothing says that it is one."""
+    facts = office.check_archive(path)
+    raise InvalidDocumentError(
+        Defect.DAMAGED,
+        f"the document is damaged: it is an archive of {facts.get('file_count', 0)} files, "
+        "but the part that says what it contains is missing",
+    )
+
+
+def _check_text(path: Path) -> Facts:
+    return {"encoding": encoding_of(path)}
+
+
+def _check_mail(path: Path) -> Facts:
+    return {**check_mail(path), **_check_text(path)}
+
+
+def _refuse_unknown(_path: Path) -> Facts:
+    raise InvalidDocumentError(
+        Defect.UNKNOWN, "the document is of no known kind: it is not text, and bears no signature of a known format"
+    )
+
+
+def _take_as_it_is(_path: Path) -> Facts:
+    """Kinds that are known and have no check: whether they can be parsed is the parser's to say."""
+    return {}
+
+
+_CHECKS: Final[dict[str, Check]] = {
+    "application/pdf": check_pdf,
+    "message/rfc822": _check_mail,
+    office.EPUB: office.check_epub,
+    ZIP: office.check_archive,
+    OLE: compound.check_compound_file,
+    compound.ENCRYPTED_PACKAGE: compound.refuse_encrypted_package,
+    "application/msword": compound.check_compound_file,
+    "application/vnd.ms-excel": compound.check_compound_file,
+    "application/vnd.ms-powerpoint": compound.check_compound_file,
+    "application/vnd.ms-outlook": compound.check_compound_file,
+    "application/vnd.visio": compound.check_compound_file,
+    UNKNOWN: _refuse_unknown,
+    **dict.fromkeys(XML, check_xml),
+    **dict.fromkeys(image.READABLE, image.check_image),
+}
