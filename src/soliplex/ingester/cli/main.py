@@ -20,6 +20,7 @@ COMMANDS = {
     "init-env": "soliplex.ingester.cli.settings:init_env",
     "db-init": "soliplex.ingester.cli.database:db_init",
     "init-config": "soliplex.ingester.cli.settings:init_config",
+    "serve": "soliplex.ingester.cli.serve:serve",
     "worker": "soliplex.ingester.cli.worker:worker",
     "ingest": "soliplex.ingester.cli.ingest.command:ingest",
     "list-batches": "soliplex.ingester.cli.groups:list_batches",

@@ -3,7 +3,8 @@
     routes/       one file per resource; ROUTERS lists them      lifespan.py    database, worker, shutdown
     errors.py     the one table of errors and statuses           middleware.py  what every request passes through
     auth.py       who sends a request                            rate_limit.py  how often and how many uploads
-    parameters.py what several routes take and give              health.py  metrics.py
+    parameters.py what several routes take and give              feed.py        changes, for those who follow along
+    health.py  metrics.py
 
 Knows documents and the engine by their operations and views; nothing but the command line imports it.
 """
@@ -21,7 +22,7 @@ from soliplex.ingester.server.lifespan import lifespan_of
 from soliplex.ingester.server.middleware import PREFIX, install_middleware
 from soliplex.ingester.server.routes import ROUTERS, TAGS
 
-__all__ = ["create_app", "create_app_without_worker"]
+__all__ = ["create_app"]
 
 TITLE = "Soliplex Ingester"
 
@@ -44,8 +45,3 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     install_error_answers(app, debug=settings.debug)
     install_middleware(app, settings)
     return app
-
-
-def create_app_without_worker() -> FastAPI:
-    """As `create_app`, for a server beside workers of their own: a name that child processes can import."""
-    return create_app(with_worker=False)

@@ -22,7 +22,6 @@ router = APIRouter(tags=["operation"])
 
 PATIENCE: Final = 3.0
 """Seconds a part is given to answer. Whoever asks has a limit of its own, often five."""
-NO_DOCUMENT: Final = "sha256-" + "0" * 64
 
 
 class Health(BaseModel):
@@ -83,7 +82,7 @@ async def _check_database() -> None:
 
 
 async def _check_storage() -> None:
-    await get_artifacts().has_document(NO_DOCUMENT)
+    await get_artifacts().check()
 
 
 async def _check_rag() -> None:

@@ -21,6 +21,7 @@ from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.models import Database, NotInitializedError
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.runner import Worker
+from soliplex.ingester.server.feed import ChangeFeed
 
 _log = logging.getLogger(__name__)
 
@@ -30,12 +31,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncGenerator[None]:
-        app.state.stopping = asyncio.Event()
-        async with _open_database(settings), _working(settings, with_worker=with_worker) as worker:
-            app.state.worker = worker
-            with _told_of_signals(app.state.stopping):
-                yield
-            app.state.stopping.set()
+        async with (
+            _open_database(settings),
+            _working(settings, with_worker=with_worker) as worker,
+            _feeding() as feed,
+        ):
+            app.state.worker, app.state.feed = worker, feed
+            yield
 
     return live
 
@@ -67,6 +69,25 @@ async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[W
         yield worker
     finally:
         await worker.stop(settings.worker_stop_timeout_seconds)
+
+
+@asynccontextmanager
+async def _feeding() -> AsyncGenerator[ChangeFeed]:
+    """The feed of changes, which ends its streams when the process is told to stop."""
+    feed = ChangeFeed()
+    stopping = asyncio.Event()
+
+    async def close_in_time() -> None:
+        await stopping.wait()
+        await feed.close()
+
+    closing = asyncio.create_task(close_in_time())
+    try:
+        with _told_of_signals(stopping):
+            yield feed
+    finally:
+        stopping.set()
+        await closing
 
 
 @contextmanager

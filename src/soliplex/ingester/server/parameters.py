@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query, Request, Response
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from starlette.datastructures import UploadFile
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.models import PaginatedResponse
+from soliplex.ingester.lib.models import PaginatedResponse, RunStatus
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, LARGEST_PAGE, Page, Paging
 
 LARGEST_INTEGER: Final = 2**31 - 1
@@ -34,6 +34,11 @@ BigId = Annotated[int, Field(ge=1, le=LARGEST_BIG_INTEGER)]
 """Of a run, a step, an event."""
 Priority = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER, description="Higher goes first.")]
 Text = Annotated[str, AfterValidator(_storable), Field(min_length=1, max_length=2048)]
+Status = Annotated[
+    RunStatus,
+    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
+    Field(description="In capitals or not.", examples=["FAILED"]),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,34 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from soliplex.ingester.server.routes import batch, document, locks, source_status, sync_state, workers
+from soliplex.ingester.server.routes import (
+    batch,
+    definitions,
+    document,
+    downloads,
+    events,
+    lancedb,
+    locks,
+    run_groups,
+    runs,
+    source_status,
+    stats,
+    sync_state,
+    workers,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     source_status.router,
     batch.router,
     document.router,
     sync_state.router,
+    downloads.router,
+    definitions.router,
+    run_groups.router,
+    runs.router,
+    stats.router,
+    lancedb.router,
+    events.router,
     workers.router,
     locks.router,
 )

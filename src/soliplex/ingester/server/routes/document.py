@@ -190,7 +190,7 @@ class _Upload:
         if set(fields) >= {"source_uri", "source", "batch_id"}:
             # They came first, as most clients send them: what is wrong with them is told before the file is sent.
             new = self._new_document(validated(UploadFields, fields)).checked()
-            await operations.get_batch(new.batch_id)
+            await operations.require_batch(new.batch_id)
         received = await get_artifacts().receive(part.content, limit=self._limit, expected=part.expected)
         self._received = received
         if part.content_type and not part.content_type.startswith(ANY_BYTES):

@@ -4,7 +4,7 @@
     steps       lists of steps, the steps of runs              lifecycle  the life of one run
     groups      lists of groups, how a group's runs fare       workers    workers, resource locks
     documents   what runs are about                            stats      how much, how well, how fast
-    paging      Paging, Page
+    paging      Paging, Page                                   changes    what changed, for those who follow along
 
 Knows no HTTP and no command line; both show what is read here. Changes nothing: that is what `operations` is for.
 """

@@ -1,0 +1,130 @@
+"""`si-cli serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from soliplex.ingester.lib.config import Settings
+
+
+def serve(
+    host: Annotated[str, typer.Option("--host", "-h", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    *,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Work off steps in the server itself.")] = True,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Server processes, each with its worker.")] = 1,
+    reload: Annotated[bool, typer.Option("--reload", help="Start anew when the source changes.")] = False,
+    uds: Annotated[Path | None, typer.Option("--uds", help="Unix socket to listen on, in place of a port.")] = None,
+    proxy_headers: Annotated[
+        bool, typer.Option("--proxy-headers/--no-proxy-headers", help="Believe X-Forwarded-For and -Proto.")
+    ] = False,
+    forwarded_allow_ips: Annotated[
+        str | None, typer.Option(help="Proxies to believe, by address; * for all. Default: 127.0.0.1.")
+    ] = None,
+    root_path: Annotated[str, typer.Option(help="Path under which a proxy shows the server.")] = "",
+) -> None:
+    """Run the HTTP server, and in the same process a worker.
+
+    SIGINT (Ctrl-C) or SIGTERM stops it gracefully: requests are answered to their end, running steps may finish, the
+    rest goes back. A second signal stops it at once.
+    """
+    if reload and workers > 1:
+        raise typer.BadParameter("--reload is for one process: leave out --workers")
+    import uvicorn
+
+    from soliplex.ingester.lib.config import get_settings
+
+    settings = get_settings()  # a wrong setting is told here, once, and not by every process
+    _prepare(settings)
+    with _shared_metrics(workers), _ending_well():
+        uvicorn.run(
+            f"{__name__}:{'app_with_worker' if worker else 'app_without_worker'}",
+            factory=True,
+            host=host,
+            port=port,
+            uds=str(uds) if uds else None,
+            loop="asyncio",  # as `si-cli worker`: what the worker does must not depend on where it runs
+            workers=workers,
+            reload=reload,
+            proxy_headers=proxy_headers,
+            forwarded_allow_ips=forwarded_allow_ips,
+            root_path=root_path,
+            server_header=False,
+            access_log=False,  # the application's own has request ids
+            log_config=None,
+            timeout_graceful_shutdown=max(1, int(settings.worker_stop_timeout_seconds)),
+        )
+
+
+def app_with_worker() -> FastAPI:
+    """The application of a server process that works off steps too."""
+    return _app(with_worker=True)
+
+
+def app_without_worker() -> FastAPI:
+    """The application of a server process beside workers of their own."""
+    return _app(with_worker=False)
+
+
+def _app(*, with_worker: bool) -> FastAPI:
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.logs import configure_logging
+    from soliplex.ingester.server import create_app
+
+    configure_logging(get_settings())
+    return create_app(with_worker=with_worker)
+
+
+def _prepare(settings: Settings) -> None:
+    """Bring the schema up to date, before several processes would do so at once."""
+    import asyncio
+
+    from soliplex.ingester.lib.logs import configure_logging
+    from soliplex.ingester.lib.models import Database
+
+    configure_logging(settings)
+
+    async def open_once() -> None:
+        await Database.initialize(settings.doc_db_url)
+        await Database.close()
+
+    asyncio.run(open_once())
+
+
+@contextmanager
+def _ending_well() -> Generator[None]:
+    """Let a SIGTERM that was obeyed end in exit code 0: the server sends it to itself again when all is done."""
+    import signal
+    import sys
+
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _shared_metrics(processes: int) -> Generator[None]:
+    """A folder into which several processes count, so that each can answer for all."""
+    import os
+    import tempfile
+
+    name = "PROMETHEUS_MULTIPROC_DIR"
+    if processes == 1 or name in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="soliplex-metrics-") as folder:
+        os.environ[name] = folder
+        try:
+            yield
+        finally:
+            del os.environ[name]

@@ -1,0 +1,142 @@
+"""`/workflow/definitions` and `/workflow/param-sets`: what workflows and parameter sets there are."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+import yaml
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.definitions import ParameterSet
+from soliplex.ingester.lib.wf.parameter_files import delete_parameter_set, save_parameter_set
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import Text
+from soliplex.ingester.server.routes.spellings import route
+
+router = APIRouter(prefix="/workflow", tags=["workflow"])
+
+LARGEST_YAML = 1 << 20
+AS_YAML: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/yaml": {"example": "id: batch\nname: Batch Workflow\n"}, "application/json": {}}}
+}
+
+
+class Listed(BaseModel):
+    """A workflow, by its id."""
+
+    id: str = Field(examples=["batch"])
+    name: str = Field(examples=["Batch Workflow"])
+
+
+class ListedParameterSet(Listed):
+    """A parameter set, and whether it was shipped or a client keeps it."""
+
+    source: Literal["app", "user"]
+
+
+class Saved(BaseModel):
+    """Where a parameter set was saved."""
+
+    message: str
+    id: str
+    file_path: str
+
+
+class Deleted(BaseModel):
+    """That a parameter set is gone."""
+
+    message: str
+    id: str
+
+
+@router.get("/definitions", summary="Workflows, by id")
+async def list_definitions() -> list[Listed]:
+    return [Listed(id=each.id, name=each.name) for each in get_registry().workflows()]
+
+
+@router.get(
+    "/definitions/{workflow_id}",
+    summary="The file of a workflow",
+    response_class=Response,
+    responses={**AS_YAML, **error_answers(400, 404)},
+)
+async def get_definition(workflow_id: Text, request: Request) -> Response:
+    """As YAML; as JSON for `Accept: application/json`."""
+    return _file(get_registry().workflow(workflow_id).text, request)
+
+
+@route(router, "GET", "/param-sets", summary="Parameter sets, by id")
+async def list_parameter_sets() -> list[ListedParameterSet]:
+    return [_listed(each) for each in get_registry().parameter_sets()]
+
+
+@route(router, "GET", "/param-sets/target/{target:path}", summary="Parameter sets that store into a RAG database")
+async def list_parameter_sets_of_target(target: Text) -> list[ListedParameterSet]:
+    """Those whose `store.data_dir` is the target."""
+    return [_listed(each) for each in get_registry().parameter_sets() if _target_of(each) == target]
+
+
+@route(
+    router,
+    "GET",
+    "/param-sets/{set_id}",
+    summary="The file of a parameter set",
+    response_class=Response,
+    responses={**AS_YAML, **error_answers(400, 404)},
+)
+async def get_parameter_set(set_id: Text, request: Request) -> Response:
+    """As YAML; as JSON for `Accept: application/json`."""
+    return _file(get_registry().parameter_set(set_id).text, request)
+
+
+@route(
+    router,
+    "POST",
+    "/param-sets",
+    summary="Save a parameter set",
+    status_code=HTTPStatus.CREATED,
+    responses=error_answers(400, 409),
+)
+async def create_parameter_set(
+    yaml_content: Annotated[
+        str,
+        Form(
+            min_length=1, max_length=LARGEST_YAML, examples=["id: mine\nname: Mine\nconfig:\n  parse: {do_ocr: false}"]
+        ),
+    ],
+) -> Saved:
+    """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused."""
+    saved = save_parameter_set(get_registry(), get_settings().user_param_dir, yaml_content)
+    return Saved(message=f"Parameter set {saved.id} saved", id=saved.id, file_path=str(saved.source_path))
+
+
+@route(
+    router,
+    "DELETE",
+    "/param-sets/{set_id}",
+    summary="Delete a parameter set that a client keeps",
+    responses=error_answers(403, 404),
+)
+async def remove_parameter_set(set_id: Text) -> Deleted:
+    """One that was shipped, or that runs still use, stays."""
+    await delete_parameter_set(get_registry(), set_id)
+    return Deleted(message=f"Parameter set {set_id} deleted", id=set_id)
+
+
+def _listed(params: ParameterSet) -> ListedParameterSet:
+    return ListedParameterSet(id=params.id, name=params.name, source=params.origin)
+
+
+def _target_of(params: ParameterSet) -> Any:
+    return params.config.get("store", {}).get("data_dir")
+
+
+def _file(text: str, request: Request) -> Response:
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse(yaml.safe_load(text))
+    return Response(text, media_type="text/yaml")

@@ -1,0 +1,136 @@
+"""`/document/{hash}/raw` and `/document/{hash}/artifacts`: the bytes of a document, and what was made of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
+from sqlmodel import col, select
+
+from soliplex.ingester.lib import operations
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import (
+    ARTIFACTS_OF_STEP,
+    ArtifactType,
+    Database,
+    RunStatus,
+    RunStep,
+    WorkflowRun,
+    WorkflowStepType,
+)
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import Id
+
+router = APIRouter(prefix="/document", tags=["document"])
+
+DocumentHash = Annotated[str, Path(pattern="^sha256-[0-9a-f]{64}$", description="`sha256-` and 64 hexadecimal digits.")]
+_MEDIA_TYPES: Final = {
+    ArtifactType.PARSED_MD: "text/markdown; charset=utf-8",
+    ArtifactType.PARSED_JSON: "application/json",
+    ArtifactType.CHUNKS: "application/json",
+    ArtifactType.EMBEDDINGS: "application/json",
+}
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w-]+=[\w-]+)*", re.ASCII)
+_BYTES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Something that was made of a document, under one configuration."""
+
+    artifact_type: ArtifactType
+    step_config_id: int
+    step_type: str
+
+
+@router.get(
+    "/{doc_hash}/raw",
+    summary="The bytes of a document",
+    response_class=StreamingResponse,
+    responses={**_BYTES, **error_answers(404)},
+)
+async def download(doc_hash: DocumentHash) -> StreamingResponse:
+    """As they were uploaded, streamed. A browser saves them, and never shows them as a page of this server."""
+    found = await operations.document_info(doc_hash)
+    artifacts = get_artifacts()
+    size = await artifacts.document_size(doc_hash)
+    if size is None:
+        raise NotFoundError("stored document", doc_hash)
+    name = found.uris[0].uri.rstrip("/").rpartition("/")[2] if found.uris else doc_hash
+    return StreamingResponse(
+        artifacts.read_document(doc_hash),
+        media_type=_media_type(found.document.mime_type),
+        headers={"Content-Length": str(size), **_as_file(name), "ETag": f'"{doc_hash}"'},
+    )
+
+
+@router.get("/{doc_hash}/artifacts", summary="What was made of a document", responses=error_answers(404))
+async def list_artifacts(doc_hash: DocumentHash) -> list[Artifact]:
+    """Every artifact that its completed steps left in the store, the newest configuration first."""
+    await operations.document_info(doc_hash)
+    artifacts = get_artifacts()
+    return [
+        Artifact(kind, config_id, step_type)
+        for config_id, step_type in await _configurations(doc_hash)
+        for kind in _kinds_of(step_type)
+        if await artifacts.has(doc_hash, kind, config_id)
+    ]
+
+
+@router.get(
+    "/{doc_hash}/artifacts/{artifact_type}",
+    summary="One artifact of a document",
+    response_class=Response,
+    responses={**_BYTES, **error_answers(404)},
+)
+async def get_artifact(
+    doc_hash: DocumentHash,
+    artifact_type: ArtifactType,
+    step_config_id: Annotated[Id | None, Query(description="Default: the newest there is.")] = None,
+) -> Response:
+    if artifact_type is ArtifactType.DOC:
+        return await download(doc_hash)
+    artifacts = get_artifacts()
+    if step_config_id is None:
+        made = [each for each in await list_artifacts(doc_hash) if each.artifact_type is artifact_type]
+        if not made:
+            raise NotFoundError(f"{artifact_type} of document", doc_hash)
+        step_config_id = made[0].step_config_id
+    content = await artifacts.read(doc_hash, artifact_type, step_config_id)
+    media_type = _MEDIA_TYPES.get(artifact_type, "application/octet-stream")
+    return Response(content, media_type=media_type, headers={"X-Step-Config-Id": str(step_config_id)})
+
+
+async def _configurations(doc_hash: str) -> list[tuple[int, str]]:
+    query = (
+        select(RunStep.step_config_id, RunStep.step_type)
+        .join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
+        .where(col(WorkflowRun.doc_id) == doc_hash, col(RunStep.status) == RunStatus.COMPLETED)
+        .distinct()
+        .order_by(col(RunStep.step_config_id).desc())
+    )
+    async with Database.session(read_only=True) as session:
+        return [(config_id, step_type) for config_id, step_type in await session.exec(query)]
+
+
+def _kinds_of(step_type: str) -> tuple[ArtifactType, ...]:
+    if step_type not in WorkflowStepType:
+        return (ArtifactType.CUSTOM,)
+    made = ARTIFACTS_OF_STEP.get(WorkflowStepType(step_type), ())
+    return tuple(kind for kind in made if kind is not ArtifactType.DOC)
+
+
+def _media_type(given: str) -> str:
+    """What the uploader said, where it can be said in a header."""
+    return given if _MEDIA_TYPE.fullmatch(given) else "application/octet-stream"
+
+
+def _as_file(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}

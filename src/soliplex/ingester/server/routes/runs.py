@@ -1,0 +1,236 @@
+"""`/workflow`: runs and steps, what they do now, starting, retrying and cancelling them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from soliplex.ingester.lib import operations as documents
+from soliplex.ingester.lib.models import (
+    LifecycleHistory,
+    PaginatedResponse,
+    RunStatus,
+    RunStep,
+    WorkflowRun,
+    WorkflowRunWithDetails,
+)
+from soliplex.ingester.lib.wf import operations, views
+from soliplex.ingester.lib.wf.views import Activity, Interval, Page
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import Asked, AskedPage, BigId, Id, Priority, Status, Text, required_id
+
+router = APIRouter(prefix="/workflow", tags=["workflow"])
+
+type Runs = (
+    list[WorkflowRun]
+    | PaginatedResponse[WorkflowRun]
+    | list[WorkflowRunWithDetails]
+    | PaginatedResponse[WorkflowRunWithDetails]
+)
+type Steps = list[RunStep] | PaginatedResponse[RunStep]
+type Activities = list[Activity] | PaginatedResponse[Activity]
+
+BatchId = Annotated[Id | None, Query(description="Only of this batch.")]
+IncludeSteps = Annotated[bool, Query(description="With the steps of each run.")]
+IncludeDocInfo = Annotated[bool, Query(description="With the document of each run.")]
+
+
+class RunDetails(BaseModel):
+    """A run, and its steps in their order."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    workflow_definition_id: str
+    run_group_id: int
+    batch_id: int | None
+    doc_id: str | None
+    priority: int
+    created_date: datetime
+    start_date: datetime | None
+    completed_date: datetime | None
+    status: RunStatus
+    status_date: datetime | None
+    status_message: str | None
+    status_meta: dict[str, Any]
+    run_params: dict[str, Any]
+    input: Any = None
+    output: Any = None
+    duration: float | None
+    steps: list[RunStep] = Field(default_factory=list[RunStep])
+
+
+class Retried(BaseModel):
+    """What a manual retry put back."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"run_group_id": 5, "reset_steps": 4, "reset_runs": 2}]})
+
+    run_group_id: int
+    reset_steps: int
+    reset_runs: int
+
+
+class Cancelled(BaseModel):
+    """What a cancellation found to stop; running steps are stopped by their workers within a second."""
+
+    cancelled_runs: int
+    cancelled_steps: int
+
+
+@router.get("/", summary="Runs, the newest first", response_model=Runs)
+async def list_runs(
+    request: Request,
+    response: Response,
+    asked: AskedPage,
+    batch_id: BatchId = None,
+    *,
+    include_steps: IncludeSteps = False,
+    include_doc_info: IncludeDocInfo = False,
+) -> Any:
+    """Plain runs; with an include flag, each with its steps or its document."""
+    page = await views.list_runs(batch_id=batch_id, paging=asked.paging)
+    return await _answer(page, asked, request, response, steps=include_steps, documents=include_doc_info)
+
+
+@router.get("/by-status", summary="Runs in a status, the newest first", response_model=Runs)
+async def list_runs_by_status(
+    request: Request,
+    response: Response,
+    asked: AskedPage,
+    status: Annotated[Status, Query()],
+    batch_id: BatchId = None,
+    *,
+    include_steps: IncludeSteps = False,
+    include_doc_info: IncludeDocInfo = False,
+) -> Any:
+    page = await views.list_runs(status=status, batch_id=batch_id, paging=asked.paging)
+    return await _answer(page, asked, request, response, steps=include_steps, documents=include_doc_info)
+
+
+@router.post(
+    "/",
+    summary="Start a workflow for one document",
+    status_code=HTTPStatus.CREATED,
+    response_model=tuple[WorkflowRun, list[RunStep]],
+    responses=error_answers(400, 404),
+)
+async def start_run(
+    doc_id: Annotated[Text, Form(description="The document's hash.", examples=["sha256-5891b5b5…"])],
+    workflow_definition_id: Annotated[Text | None, Form(description="Default: DEFAULT_WORKFLOW_ID.")] = None,
+    workflow_definiton_id: Annotated[Text | None, Form(description="As clients misspell it.", deprecated=True)] = None,
+    param_id: Annotated[Text | None, Form(description="Default: DEFAULT_PARAM_ID.")] = None,
+    priority: Annotated[Priority, Form()] = 0,
+) -> tuple[WorkflowRun, Sequence[RunStep]]:
+    """Create a run in a group of its own; gives the run and its steps."""
+    return await documents.start_document_workflow(
+        doc_id,
+        workflow_id=workflow_definition_id or workflow_definiton_id,
+        param_id=param_id,
+        priority=priority,
+    )
+
+
+@router.get("/steps", summary="Steps in a status", response_model=Steps)
+async def list_steps(
+    request: Request,
+    response: Response,
+    asked: AskedPage,
+    status: Annotated[Status, Query()],
+    batch_id: BatchId = None,
+    run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
+) -> Any:
+    """The newest first; of a batch or group by run, and in the run's order."""
+    page = await views.list_steps(status=status, batch_id=batch_id, run_group_id=run_group_id, paging=asked.paging)
+    return asked.answer(page, request, response)
+
+
+@router.get("/runs", summary="Runs of a batch, the newest first", response_model=Runs)
+async def list_runs_of_batch(
+    request: Request, response: Response, asked: AskedPage, batch_id: Annotated[Id, Query()]
+) -> Any:
+    return asked.answer(await views.list_runs(batch_id=batch_id, paging=asked.paging), request, response)
+
+
+@router.get("/runs/{run_id}", summary="A run with its steps", responses=error_answers(404))
+async def get_run(run_id: BigId) -> RunDetails:
+    found = await views.get_run_with_steps(run_id)
+    return RunDetails.model_validate(found.run).model_copy(update={"steps": found.steps})
+
+
+@router.get("/runs/{run_id}/lifecycle", summary="The life of a run", responses=error_answers(404))
+async def get_lifecycle(run_id: BigId) -> list[LifecycleHistory]:
+    """Its events and those of its steps by their date; what the rows tell without a record has no id."""
+    return await views.lifecycle_of_run(run_id)
+
+
+@router.post("/runs/{run_id}/cancel", summary="Cancel a run", responses=error_answers(404))
+async def cancel_run(run_id: BigId) -> Cancelled:
+    """What waits is cancelled now; what runs is stopped by its worker. A run that has ended stays as it is."""
+    done = await operations.cancel_run(run_id)
+    return Cancelled(cancelled_runs=done.runs, cancelled_steps=done.steps)
+
+
+@router.post(
+    "/retry",
+    summary="Retry what failed in a run group",
+    status_code=HTTPStatus.CREATED,
+    responses=error_answers(400, 404),
+    openapi_extra={
+        "parameters": [{"in": "query", "name": "run_group_id", "schema": {"type": "integer"}, "required": False}],
+        "requestBody": {
+            "content": {
+                "application/x-www-form-urlencoded": {
+                    "schema": {"type": "object", "properties": {"run_group_id": {"type": "integer"}}},
+                    "example": {"run_group_id": 5},
+                }
+            },
+            "required": False,
+        },
+    },
+)
+async def retry(request: Request) -> Retried:
+    """Put failed and cancelled steps back to PENDING. `run_group_id` may stand in the query or in the form."""
+    run_group_id = await required_id(request, "run_group_id")
+    done = await operations.retry_run_group(run_group_id)
+    return Retried(run_group_id=run_group_id, reset_steps=done.reset_steps, reset_runs=done.reset_runs)
+
+
+@router.get("/status/running", summary="The steps that run now", response_model=Activities)
+async def running(request: Request, response: Response, asked: AskedPage) -> Any:
+    """The longest-running first."""
+    return asked.answer(await views.running_steps(paging=asked.paging), request, response)
+
+
+@router.get("/status/recent", summary="The runs that began or ended lately", response_model=Activities)
+async def recent(
+    request: Request,
+    response: Response,
+    asked: AskedPage,
+    interval: Annotated[Interval, Query(description="How far back to look.")] = Interval.HOUR,
+    workflow_status: Annotated[Status | None, Query(description="Only runs in this status.")] = None,
+) -> Any:
+    """Those that changed last first, each at the step it has come to."""
+    page = await views.recent_runs(interval, status=workflow_status, paging=asked.paging)
+    return asked.answer(page, request, response)
+
+
+async def _answer(
+    page: Page[WorkflowRun], asked: Asked, request: Request, response: Response, *, steps: bool, documents: bool
+) -> Any:
+    if not (steps or documents):
+        return asked.answer(page, request, response)
+    ids = [run.id for run in page.items if run.id is not None]
+    steps_of = await views.steps_of_runs(ids) if steps else {}
+    document_of = await views.documents_of(page.items) if documents else {}
+    detailed = [
+        WorkflowRunWithDetails(
+            workflow_run=run, steps=steps_of.get(run.id or 0), document_info=document_of.get(run.id or 0)
+        )
+        for run in page.items
+    ]
+    return asked.answer(page.with_items(detailed), request, response)

@@ -1,0 +1,105 @@
+"""`/stats`: throughput, rates, durations, utilization, and how long batches take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+
+from soliplex.ingester.lib.models import PaginatedResponse, RunGroup
+from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.views import (
+    BatchTimes,
+    Interval,
+    StepDurations,
+    StepRates,
+    StepStats,
+    Throughput,
+    WorkerView,
+)
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import AskedPage, Id
+from soliplex.ingester.server.routes.run_groups import Stats
+
+router = APIRouter(prefix="/stats", tags=["stats"])
+
+GroupId = Annotated[Id, Query(description="The run group.", examples=[5])]
+
+
+class RunGroupDetails(BaseModel):
+    """All that is known of how a run group fares."""
+
+    run_group: RunGroup
+    stats: Stats
+    step_stats: list[StepStats]
+    durations: list[StepDurations]
+
+
+class Utilization(BaseModel):
+    """How much of the workers' slots is in use."""
+
+    workers: list[WorkerView]
+    slots: int
+    running_steps: int
+    utilization: float
+
+
+@router.get("/durations", summary="How long the steps of a group took", responses=error_answers(404))
+async def durations(run_group_id: GroupId) -> list[StepDurations]:
+    """In seconds, by step type in the order of the workflow; of steps that were executed to an end."""
+    return await views.step_durations(run_group_id)
+
+
+@router.get("/step-stats", summary="How many steps of a group are in which status", responses=error_answers(404))
+async def step_stats(run_group_id: GroupId) -> list[StepStats]:
+    return await views.step_stats(run_group_id)
+
+
+@router.get("/run-group-details/{run_group_id}", summary="All figures of a group", responses=error_answers(404))
+async def run_group_details(run_group_id: Id) -> RunGroupDetails:
+    return RunGroupDetails(
+        run_group=await views.get_run_group(run_group_id),
+        stats=Stats.of(await views.run_group_stats(run_group_id)),
+        step_stats=await views.step_stats(run_group_id),
+        durations=await views.step_durations(run_group_id),
+    )
+
+
+@router.get("/throughput", summary="How many documents were processed lately")
+async def throughput(
+    interval: Annotated[Interval, Query(description="How far back to look.")] = Interval.HOUR,
+) -> Throughput:
+    """Runs that ended within the interval, also piece by piece: seconds, minutes, hours or days."""
+    return await views.throughput(interval)
+
+
+@router.get("/rates", summary="How often steps succeed and fail", responses=error_answers(404))
+async def rates(
+    run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
+    batch_id: Annotated[Id | None, Query(description="Only of this batch.")] = None,
+    interval: Annotated[Interval, Query(description="Else, of runs that ended within this.")] = Interval.DAY,
+) -> list[StepRates]:
+    return await views.step_rates(run_group_id=run_group_id, batch_id=batch_id, interval=interval)
+
+
+@router.get("/workers", summary="How busy the workers are")
+async def utilization() -> Utilization:
+    found = (await views.list_workers(paging=views.FIRST_ROWS)).items
+    slots = sum(worker.slots for worker in found)
+    in_use = sum(min(worker.running_steps, worker.slots) for worker in found)
+    return Utilization(
+        workers=found,
+        slots=slots,
+        running_steps=sum(worker.running_steps for worker in found),
+        utilization=in_use / slots if slots else 0.0,
+    )
+
+
+@router.get(
+    "/batches",
+    summary="How long batches took, the newest first",
+    response_model=list[BatchTimes] | PaginatedResponse[BatchTimes],
+)
+async def batches(request: Request, response: Response, asked: AskedPage) -> Any:
+    return asked.answer(await views.batch_times(paging=asked.paging), request, response)

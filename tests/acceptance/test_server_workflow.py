@@ -1,0 +1,355 @@
+"""`/api/v1/workflow`: every route of it, as clients in the field call it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from soliplex.ingester.lib.models import ArtifactType, Database, Document, DocumentBatch, DocumentURI
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.operations.runs import Created
+from tests.support.engine import Driver, errored
+
+W = "/api/v1/workflow"
+HASHES = tuple("sha256-" + digit * 64 for digit in "abc")
+
+
+@pytest.fixture(autouse=True)
+def own_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER_PARAM_DIR", str(tmp_path / "user_params"))
+
+
+@pytest.fixture
+async def batch(client: httpx.AsyncClient) -> int:
+    """A batch of three documents."""
+    async with Database.session() as session:
+        batch = DocumentBatch(name="reports", source="shelf")
+        session.add(batch)
+        session.add_all(Document(hash=each, mime_type="text/plain", file_size=5) for each in HASHES)
+        await session.flush()
+        session.add_all(
+            DocumentURI(doc_hash=each, uri=f"/{number}.txt", source="shelf", batch_id=batch.id)
+            for number, each in enumerate(HASHES)
+        )
+        assert batch.id is not None
+        return batch.id
+
+
+@pytest.fixture
+async def group(batch: int) -> Created:
+    """The three documents in test_wf: one run completed, one failed, one at its first step."""
+    registry = get_registry()
+    runs = [ops.NewRun(doc_id=each) for each in HASHES]
+    created = await ops.create_run_group(
+        registry.workflow("test_wf"), registry.parameter_set("test_base"), runs, batch_id=batch
+    )
+    driver = Driver()
+    first, second, _ = await driver.claim(3)
+    await driver.finish(errored(second, "no paper", permanent=True))
+    await driver.complete(first)
+    while steps := [step for step in await driver.claim(10) if step.run_id == first.run_id]:
+        await driver.complete(*steps)
+    return created
+
+
+async def test_runs_are_listed_newest_first(client: httpx.AsyncClient, group: Created, batch: int) -> None:
+    runs = (await client.get(f"{W}/")).json()
+    assert [run["id"] for run in runs] == group.run_ids[::-1]
+    assert {run["doc_id"] for run in runs} == set(HASHES)
+    assert (await client.get(f"{W}/", params={"batch_id": batch + 1})).json() == []
+    of_batch = await client.get(f"{W}/runs", params={"batch_id": batch})
+    assert [run["id"] for run in of_batch.json()] == group.run_ids[::-1]
+    assert (await client.get(f"{W}/runs")).status_code == 422
+
+
+async def test_a_page_of_runs_says_how_many_there_are(client: httpx.AsyncClient, group: Created) -> None:
+    page = (await client.get(f"{W}/", params={"page": 2, "rows_per_page": 2})).json()
+    assert [run["id"] for run in page["items"]] == group.run_ids[:1]
+    assert {name: page[name] for name in page if name != "items"} == {
+        "total": 3,
+        "page": 2,
+        "rows_per_page": 2,
+        "total_pages": 2,
+    }
+
+
+async def test_runs_come_with_their_steps_and_document_when_asked(client: httpx.AsyncClient, group: Created) -> None:
+    (row, *_) = (await client.get(f"{W}/", params={"include_steps": "true", "include_doc_info": "true"})).json()
+    assert row["workflow_run"]["id"] == group.run_ids[-1]
+    assert [step["workflow_step_number"] for step in row["steps"]] == list(range(1, len(row["steps"]) + 1))
+    assert row["document_info"] == {
+        "uri": "/2.txt",
+        "source": "shelf",
+        "file_size": 5,
+        "mime_type": "text/plain",
+    }
+    (row, *_) = (await client.get(f"{W}/", params={"include_doc_info": "true"})).json()
+    assert row["steps"] is None
+
+
+@pytest.mark.parametrize("status", ["FAILED", "failed"])
+async def test_runs_and_steps_are_found_by_status(
+    client: httpx.AsyncClient, group: Created, batch: int, status: str
+) -> None:
+    (run,) = (await client.get(f"{W}/by-status", params={"status": status, "batch_id": batch})).json()
+    assert (run["id"], run["status"]) == (group.run_ids[1], "FAILED")
+    (step,) = (await client.get(f"{W}/steps", params={"status": status})).json()
+    assert (step["workflow_run_id"], step["status_message"]) == (group.run_ids[1], "no paper")
+    page = (await client.get(f"{W}/steps", params={"status": status, "page": 1})).json()
+    assert page["total"] == 1
+
+
+@pytest.mark.parametrize("path", ["by-status", "steps"])
+async def test_a_status_that_is_none_is_refused_by_name(client: httpx.AsyncClient, path: str) -> None:
+    for query in ({}, {"status": "BROKEN"}):
+        answer = await client.get(f"{W}/{path}", params=query)
+        assert answer.status_code == 422
+        assert answer.json()["error"].startswith("status: ")
+
+
+async def test_a_run_is_shown_with_its_steps_and_its_life(client: httpx.AsyncClient, group: Created) -> None:
+    run = (await client.get(f"{W}/runs/{group.run_ids[0]}")).json()
+    assert (run["status"], run["doc_id"]) == ("COMPLETED", HASHES[0])
+    assert {step["status"] for step in run["steps"]} == {"COMPLETED"}
+    life = (await client.get(f"{W}/runs/{group.run_ids[0]}/lifecycle")).json()
+    assert (life[0]["event"], life[-1]["event"]) == ("item_start", "item_end")
+    dates = [row["start_date"] for row in life]
+    assert dates == sorted(dates)
+    assert dates[0].endswith("Z")
+
+
+async def test_a_run_is_started_for_one_document(client: httpx.AsyncClient, batch: int) -> None:
+    for name in ("workflow_definition_id", "workflow_definiton_id"):
+        answer = await client.post(f"{W}/", data={"doc_id": HASHES[0], name: "test_wf", "param_id": "test_base"})
+        assert answer.status_code == 201
+        run, steps = answer.json()
+        assert (run["doc_id"], run["workflow_definition_id"], run["batch_id"]) == (HASHES[0], "test_wf", batch)
+        assert {step["workflow_run_id"] for step in steps} == {run["id"]}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"doc_id": "sha256-unknown"},
+        {"doc_id": HASHES[0], "workflow_definition_id": "test_fw"},
+        {"doc_id": HASHES[0], "param_id": "nothing"},
+    ],
+)
+async def test_a_run_of_what_does_not_exist_is_not_started(
+    client: httpx.AsyncClient, batch: int, form: dict[str, str]
+) -> None:
+    answer = await client.post(f"{W}/", data=form)
+    assert answer.status_code == 404
+    assert "does not exist" in answer.json()["error"]
+    assert (await client.get(f"{W}/")).json() == []
+
+
+@pytest.mark.parametrize("spelling", ["run-groups", "run_groups"])
+async def test_a_group_is_shown_in_both_spellings(
+    client: httpx.AsyncClient, group: Created, batch: int, spelling: str
+) -> None:
+    (listed,) = (await client.get(f"{W}/{spelling}", params={"batch_id": batch})).json()
+    assert listed == (await client.get(f"{W}/{spelling}/{group.group_id}")).json()
+    runs = (await client.get(f"{W}/{spelling}/{group.group_id}/runs")).json()
+    assert [run["id"] for run in runs] == group.run_ids[::-1]
+    stats = (await client.get(f"{W}/{spelling}/{group.group_id}/stats")).json()
+    expected = {"total_runs": 3, "completed": 1, "running": 1, "pending": 0, "failed": 1, "cancelled": 0, "error": 0}
+    assert {name: stats[name] for name in expected} == expected
+    assert (stats["COMPLETED"], stats["PENDING"], stats["group_status"]) == (1, 0, "RUNNING")
+    assert stats["status_counts"] == {"COMPLETED": 1, "FAILED": 1, "RUNNING": 1}
+    assert stats["average_duration"] == stats["avg_duration"]
+    assert 0 < stats["min_duration"] <= stats["avg_duration"] <= stats["max_duration"]
+
+
+async def test_a_group_is_deleted_with_all_that_belongs_to_it(client: httpx.AsyncClient, group: Created) -> None:
+    answer = await client.delete(f"{W}/run-groups/{group.group_id}")
+    assert answer.json()["statistics"]["deleted_workflowruns"] == 3
+    assert (await client.get(f"{W}/run-groups/{group.group_id}")).status_code == 404
+    assert (await client.get(f"{W}/")).json() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "runs/4711"),
+        ("GET", "runs/4711/lifecycle"),
+        ("POST", "runs/4711/cancel"),
+        ("GET", "run-groups/4711"),
+        ("GET", "run_groups/4711/runs"),
+        ("GET", "run-groups/4711/stats"),
+        ("POST", "run-groups/4711/cancel"),
+        ("DELETE", "run_groups/4711"),
+        ("POST", "retry?run_group_id=4711"),
+        ("GET", "definitions/nothing"),
+        ("GET", "param-sets/nothing"),
+        ("DELETE", "param-sets/nothing"),
+    ],
+)
+async def test_what_does_not_exist_is_a_404(client: httpx.AsyncClient, method: str, path: str) -> None:
+    answer = await client.request(method, f"{W}/{path}")
+    assert answer.status_code == 404
+    assert "does not exist" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "1e3", "99999999999999999999999", "1.5", "%00"])
+async def test_an_id_that_is_none_is_refused(client: httpx.AsyncClient, number: str) -> None:
+    for path in ("runs/{}", "run-groups/{}", "run-groups/{}/stats", "runs/{}/lifecycle"):
+        assert (await client.get(f"{W}/{path.format(number)}")).status_code == 422
+    assert (await client.post(f"{W}/retry?run_group_id={number}")).status_code == 400
+
+
+async def test_what_failed_is_retried_by_query_form_or_json(client: httpx.AsyncClient, group: Created) -> None:
+    form = await client.post(f"{W}/retry", data={"run_group_id": group.group_id})
+    assert form.status_code == 201
+    assert form.json()["reset_runs"] == 1
+    assert form.json()["reset_steps"] > 1
+    named = {"run_group_id": group.group_id}
+    for answer in (await client.post(f"{W}/retry", params=named), await client.post(f"{W}/retry", json=named)):
+        assert answer.json() == {"run_group_id": group.group_id, "reset_steps": 0, "reset_runs": 0}
+    assert (await client.post(f"{W}/retry")).status_code == 400
+    assert (await client.post(f"{W}/retry", json=[1])).status_code == 400
+    assert (
+        await client.post(f"{W}/retry", content=b"{", headers={"Content-Type": "application/json"})
+    ).status_code == 400
+
+
+async def test_runs_and_groups_are_cancelled(client: httpx.AsyncClient, group: Created) -> None:
+    one = (await client.post(f"{W}/runs/{group.run_ids[2]}/cancel")).json()
+    assert one["cancelled_runs"] == 1
+    assert one["cancelled_steps"] > 0
+    rest = (await client.post(f"{W}/run-groups/{group.group_id}/cancel")).json()
+    assert set(rest) == {"cancelled_runs", "cancelled_steps"}
+
+
+async def test_what_runs_now_and_what_changed_lately_is_shown(client: httpx.AsyncClient, group: Created) -> None:
+    (running,) = (await client.get(f"{W}/status/running")).json()
+    assert (running["workflow_run_id"], running["doc_hash"], running["doc_uri"]) == (
+        group.run_ids[2],
+        HASHES[2],
+        "/2.txt",
+    )
+    for name in ("run_group_id", "param_definition_id", "step_type", "start_date", "elapsed_seconds"):
+        assert running[name] is not None
+    recent = (await client.get(f"{W}/status/recent", params={"interval": "week"})).json()
+    assert {row["workflow_run_id"] for row in recent} == set(group.run_ids)
+    failed = await client.get(f"{W}/status/recent", params={"interval": "day", "workflow_status": "FAILED"})
+    assert [row["workflow_run_id"] for row in failed.json()] == [group.run_ids[1]]
+    assert (await client.get(f"{W}/status/recent", params={"interval": "year"})).status_code == 422
+
+
+async def test_definitions_are_given_as_yaml_and_as_json(client: httpx.AsyncClient) -> None:
+    listed = {row["id"]: row["name"] for row in (await client.get(f"{W}/definitions")).json()}
+    assert {"batch", "batch_split", "batch_split_vacuum", "interactive", "test_wf", "test_wf_fail"} <= listed.keys()
+    text = await client.get(f"{W}/definitions/batch")
+    assert text.headers["content-type"].startswith("text/yaml")
+    assert "id: batch\n" in text.text
+    as_json = await client.get(f"{W}/definitions/batch", headers={"Accept": "application/json"})
+    assert list(as_json.json()["item_steps"]) == ["validate", "parse", "chunk", "embed", "store"]
+
+
+MINE = "id: mine\nname: Mine\nconfig:\n  store: {data_dir: my_db}\n"
+
+
+@pytest.mark.parametrize("spelling", ["param-sets", "param_sets"])
+async def test_a_parameter_set_is_saved_found_by_target_and_deleted(
+    client: httpx.AsyncClient, spelling: str, tmp_path: Path
+) -> None:
+    saved = await client.post(f"{W}/{spelling}", data={"yaml_content": MINE})
+    assert saved.status_code == 201
+    assert saved.json()["id"] == "mine"
+    assert saved.json()["file_path"] == str(tmp_path / "user_params" / "mine.yaml")
+    listed = {row["id"]: row["source"] for row in (await client.get(f"{W}/{spelling}")).json()}
+    assert (listed["mine"], listed["default"]) == ("user", "app")
+    assert (await client.get(f"{W}/{spelling}/mine")).text == MINE
+    by_target = (await client.get(f"{W}/{spelling}/target/my_db")).json()
+    assert by_target == [{"id": "mine", "name": "Mine", "source": "user"}]
+    assert (await client.post(f"{W}/{spelling}", data={"yaml_content": MINE})).status_code == 409
+    assert (await client.delete(f"{W}/{spelling}/mine")).status_code == 200
+    assert (await client.get(f"{W}/{spelling}/mine")).status_code == 404
+    assert list((tmp_path / "user_params").iterdir()) == []
+
+
+async def test_a_parameter_set_that_is_shipped_or_in_use_stays(client: httpx.AsyncClient, batch: int) -> None:
+    assert (await client.delete(f"{W}/param-sets/default")).status_code == 403
+    await client.post(f"{W}/param-sets", data={"yaml_content": MINE})
+    form = {"doc_id": HASHES[0], "workflow_definition_id": "test_wf", "param_id": "mine"}
+    assert (await client.post(f"{W}/", data=form)).status_code == 201
+    answer = await client.delete(f"{W}/param-sets/mine")
+    assert answer.status_code == 403
+    assert "in use by run group 1" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "id: [",
+        "- a\n- b",
+        "name: no id",
+        "id: ../../etc/passwd\nconfig: {}",
+        "id: x\nconfig: 7",
+        "\x00",
+        "id: !!python/object:os.system x",
+    ],
+)
+async def test_a_parameter_set_that_is_none_is_refused(client: httpx.AsyncClient, text: str, tmp_path: Path) -> None:
+    answer = await client.post(f"{W}/param-sets", data={"yaml_content": text})
+    assert answer.status_code in {400, 422}
+    assert answer.json()["error"]
+    assert not (tmp_path / "user_params").exists()
+
+
+async def test_a_long_list_points_to_its_rest(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, group: Created
+) -> None:
+    from soliplex.ingester.lib.wf.views import Paging
+    from soliplex.ingester.server import parameters
+
+    monkeypatch.setattr(parameters, "FIRST_ROWS", Paging(1, 2))
+    answer = await client.get(f"{W}/")
+    assert len(answer.json()) == 2
+    assert answer.headers["x-total-count"] == "3"
+    link = answer.headers["link"].partition(">")[0].removeprefix("<")
+    assert [run["id"] for run in (await client.get(link)).json()["items"]] == group.run_ids[:1]
+
+
+async def test_the_bytes_of_a_document_and_its_artifacts_are_downloaded(
+    client: httpx.AsyncClient, group: Created
+) -> None:
+    async def content() -> AsyncIterator[bytes]:
+        yield b"paper"
+
+    artifacts = get_artifacts()
+    received = await artifacts.receive(content(), limit=None)
+    doc_hash = received.hash
+    await artifacts.keep(received)
+    async with Database.session() as session:
+        session.add(Document(hash=doc_hash, mime_type="text/html", file_size=5))
+        await session.flush()
+        session.add(DocumentURI(doc_hash=doc_hash, uri='/a b\n"c".html', source="shelf"))
+    answer = await client.get(f"/api/v1/document/{doc_hash}/raw")
+    assert answer.content == b"paper"
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-disposition"].startswith("attachment; filename*=UTF-8''a%20b%0A%22c%22.html")
+    assert (await client.get(f"/api/v1/document/{HASHES[0]}/raw")).status_code == 404
+    (parse,) = [
+        step
+        for step in (await client.get(f"{W}/runs/{group.run_ids[0]}")).json()["steps"]
+        if step["step_type"] == "parse"
+    ]
+    await artifacts.write(HASHES[0], ArtifactType.PARSED_MD, parse["step_config_id"], b"# Title")
+    listed = (await client.get(f"/api/v1/document/{HASHES[0]}/artifacts")).json()
+    assert listed == [
+        {"artifact_type": "parsed_markdown", "step_config_id": parse["step_config_id"], "step_type": "parse"}
+    ]
+    markdown = await client.get(f"/api/v1/document/{HASHES[0]}/artifacts/parsed_markdown")
+    assert (markdown.text, markdown.headers["content-type"]) == ("# Title", "text/markdown; charset=utf-8")
+    assert (await client.get(f"/api/v1/document/{HASHES[0]}/artifacts/chunks")).status_code == 404
+    assert (await client.get(f"/api/v1/document/{HASHES[0]}/artifacts/document")).status_code == 404
+    for wrong in ("..%2f..%2fetc%2fpasswd", "sha256-x", "x"):
+        assert (await client.get(f"/api/v1/document/{wrong}/raw")).status_code in {404, 422}

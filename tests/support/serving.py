@@ -1,0 +1,82 @@
+"""A real server: `si-cli serve` in a process of its own, with real signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+PATIENCE = 60.0
+COMMAND = (sys.executable, "-c", "from soliplex.ingester.cli import main; main()", "serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server process, its address and its log."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    def client(self, **options: object) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)  # pyright: ignore[reportArgumentType]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop, and give its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+    def lines(self) -> list[str]:
+        return self.log.read_text(encoding="utf-8").splitlines()
+
+
+@contextmanager
+def serving(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Generator[Server]:
+    """A server that answers; whatever happens, it is gone afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    log = folder / f"server-{port}.log"
+    settings = {"DATA_DIR": str(folder / "data"), "PYDANTIC_DISABLE_PLUGINS": "logfire-plugin", **(environment or {})}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*COMMAND, "--port", str(port), *options],
+            stdout=output,
+            stderr=output,
+            env=os.environ | settings,
+        )
+    server = Server(process, f"http://127.0.0.1:{port}", log)
+    try:
+        _wait_until_it_answers(server)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait_until_it_answers(server: Server) -> None:
+    trying = Retrying(
+        stop=stop_after_delay(PATIENCE),
+        wait=wait_fixed(0.1),
+        retry=retry_if_exception_type(httpx.TransportError),
+        reraise=True,
+    )
+    for attempt in trying:
+        with attempt:
+            if server.process.poll() is not None:
+                raise AssertionError(f"the server ended:\n{server.log.read_text(encoding='utf-8')}")
+            httpx.get(f"{server.url}/health", timeout=PATIENCE).raise_for_status()
