@@ -10,6 +10,10 @@ import structlog
 from soliplex.ingester.lib.config import GeneralSettings
 
 
+_TALKATIVE = ("alembic.runtime.plugins", "httpx", "httpcore")
+"""Loggers whose every word at INFO is of interest to their makers only."""
+
+
 def configure_logging(settings: GeneralSettings) -> None:
     """Send the log of this package and its libraries through structlog, in the format of LOG_FORMAT."""
     shared: list[structlog.typing.Processor] = [
@@ -18,6 +22,7 @@ def configure_logging(settings: GeneralSettings) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.ExtraAdder(),
+        _without_colours,
         structlog.processors.format_exc_info,
     ]
     as_json = settings.log_format == "json"
@@ -34,8 +39,16 @@ def configure_logging(settings: GeneralSettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def _without_colours(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """uvicorn sends each message a second time, with codes for terminals in it."""
+    event.pop("color_message", None)
+    return event
