@@ -9,7 +9,6 @@ import structlog
 
 from soliplex.ingester.lib.config import GeneralSettings
 
-
 _TALKATIVE = ("alembic.runtime.plugins", "httpx", "httpcore")
 """Loggers whose every word at INFO is of interest to their makers only."""
 
