@@ -11,7 +11,14 @@ Stands on the engine, the stores and the RAG database. Knows no HTTP and no comm
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.operations.batches import BatchStatus, batch_status, create_batch, get_batch, list_batches
+from soliplex.ingester.lib.operations.batches import (
+    BatchStatus,
+    batch_status,
+    create_batch,
+    get_batch,
+    list_batches,
+    require_batch,
+)
 from soliplex.ingester.lib.operations.deletion import (
     Deleted,
     cleanup_orphans,
@@ -74,6 +81,7 @@ __all__ = [
     "list_batches",
     "put_sync_state",
     "record_history",
+    "require_batch",
     "source_status",
     "start_document_workflow",
     "start_workflows",

@@ -61,6 +61,20 @@ async def get_batch(batch_id: int) -> DocumentBatch:
     return batch
 
 
+async def require_batch(batch_id: int) -> None:
+    """As `get_batch`, for those who come again and again: batches are never deleted, so one that was seen is there."""
+    database = Database.identity()
+    if database not in _seen:
+        _seen.clear()
+    known = _seen.setdefault(database, set())
+    if batch_id not in known:
+        await get_batch(batch_id)
+        known.add(batch_id)
+
+
+_seen: Final[dict[int, set[int]]] = {}
+
+
 async def list_batches(*, source: str | None = None, paging: Paging = FIRST_ROWS) -> Page[DocumentBatch]:
     """Batches, in the order they were started."""
     rows = select(DocumentBatch).order_by(col(DocumentBatch.id))

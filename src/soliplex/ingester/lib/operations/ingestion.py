@@ -25,7 +25,7 @@ from soliplex.ingester.lib.models import Database, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Row, Script, json_of
-from soliplex.ingester.lib.operations.batches import get_batch
+from soliplex.ingester.lib.operations.batches import require_batch
 from soliplex.ingester.lib.operations.checks import checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.operations.errors import BeingRemovedError
 from soliplex.ingester.lib.operations.removals import ARTIFACTS
@@ -85,7 +85,7 @@ class Ingested:
 async def ingest_document(content: AsyncIterable[bytes], new: NewDocument, *, limit: int | None = None) -> Ingested:
     """Take a document in from wherever its bytes come. `limit` is the most bytes it may have."""
     new = new.checked()
-    await get_batch(new.batch_id)  # before the bytes are sent for nothing
+    await require_batch(new.batch_id)  # before the bytes are sent for nothing
     return await ingest_received(await get_artifacts().receive(content, limit=limit), new)
 
 
@@ -94,7 +94,7 @@ async def ingest_received(received: Received, new: NewDocument) -> Ingested:
     artifacts = get_artifacts()
     try:
         new = new.checked()
-        await get_batch(new.batch_id)
+        await require_batch(new.batch_id)
         mime_type = await _mime_type(received, new)
         return await _keep_and_record(artifacts, received, replace(new, mime_type=mime_type))
     finally:
@@ -102,6 +102,8 @@ async def ingest_received(received: Received, new: NewDocument) -> Ingested:
 
 
 async def _mime_type(received: Received, new: NewDocument) -> str:
+    if received.size <= len(received.head):  # all of it is here: not worth a thread
+        return detect_mime_type(received.path, new.uri, declared=new.mime_type, head=received.head)
     return await asyncio.to_thread(detect_mime_type, received.path, new.uri, declared=new.mime_type, head=received.head)
 
 
