@@ -8,6 +8,7 @@ from datetime import datetime
 from soliplex.ingester.lib.models import Database, DocumentBatch
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.forgetting import forget_runs_of_documents
 from soliplex.ingester.lib.wf.operations.runs import Created
 from tests.support.engine import Driver, linear
 
@@ -76,3 +77,15 @@ async def test_groups_that_end_at_once_complete_their_batch(postgres_driver: Dri
     steps = await driver.claim()
     await asyncio.gather(*(driver.complete(step) for step in steps))
     assert await completed_date(batch_id) is not None
+
+
+async def test_a_batch_is_complete_when_its_last_unfinished_runs_are_deleted(driver: Driver) -> None:
+    batch_id = await new_batch()
+    flow = linear("a")
+    new = [ops.NewRun(doc_id="sha256-kept"), ops.NewRun(doc_id="sha256-gone")]
+    await ops.create_run_group(flow, None, new, batch_id=batch_id, now=driver.now())
+    first, second = await driver.claim()
+    await driver.complete(first)
+    assert await completed_date(batch_id) is None
+    await Database.transact(forget_runs_of_documents([second.run["doc_id"]], driver.now()))
+    assert await completed_date(batch_id) == driver.moment
