@@ -16,7 +16,6 @@ from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.batches import complete_batches
-from soliplex.ingester.lib.wf.operations.batches import complete_batches
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
 from soliplex.ingester.lib.wf.sql import SQL
 
@@ -93,7 +92,6 @@ def _shrink_group(
     )
     if not has_ended:
         outbox.add(LifeCycleEvent.GROUP_END, workflow_id=before["workflow_definition_id"], group_id=group_id)
-        yield from complete_batches([before], now)
         ended.append(before)
 
 
