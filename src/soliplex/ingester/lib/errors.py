@@ -2,8 +2,10 @@
 
     IngesterError                  anything this package raises on purpose; says what to do about it
     ├── ConfigurationError         a setting is wrong; names the setting and the fix
+    │   └── MissingPackageError    a package is not installed; names the extra that brings it
     ├── InvalidInputError          a value that somebody gave is wrong; names the field and the fix
-    │   └── InputRefusedError      an `input_uri` that may not be fetched, or where nothing is
+    │   ├── InputRefusedError      an `input_uri` that may not be fetched, or where nothing is
+    │   └── InvalidStepOptionError a step's parameter is wrong; a PermanentError too
     ├── NotFoundError              a named thing does not exist
     │   ├── DocumentURINotFoundError no document lives at this URI of this source
     │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
