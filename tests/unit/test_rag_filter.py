@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.rag_filter import FIELDS, OPERATORS, as_sql
+from soliplex.ingester.lib.rag.filters import FIELDS, OPERATORS, as_sql
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from soliplex.ingester.lib import rag, rag_reading
+from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
-from soliplex.ingester.lib.rag_reading import RagDatabase, RagDocument, RagTable
+from soliplex.ingester.lib.rag import reading
+from soliplex.ingester.lib.rag.reading import RagDatabase, RagDocument, RagTable
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import LARGEST_INTEGER, Text
 
@@ -74,13 +75,13 @@ class Documents(BaseModel):
 
 @router.get("/list", summary="RAG databases, by name")
 async def list_databases() -> Databases:
-    found = await rag_reading.list_databases()
-    return Databases(lancedb_dir=str(rag_reading.lancedb_folder()), database_count=len(found), databases=found)
+    found = await reading.list_databases()
+    return Databases(lancedb_dir=str(reading.lancedb_folder()), database_count=len(found), databases=found)
 
 
 @router.get("/info", summary="What a RAG database holds", responses=error_answers(404))
 async def get_info(db: Name) -> Info:
-    found = await rag_reading.database_info(db)
+    found = await reading.database_info(db)
     return Info.model_validate(found, from_attributes=True)
 
 
@@ -94,7 +95,7 @@ async def list_documents(
     ] = None,
 ) -> Documents:
     """`filter` joins conditions on id, uri, title, metadata, created_at and updated_at with AND. It is no SQL."""
-    found = await rag_reading.list_documents(db, limit=limit, offset=offset, where=where)
+    found = await reading.list_documents(db, limit=limit, offset=offset, where=where)
     return Documents.model_validate(found, from_attributes=True)
 
 
@@ -103,9 +104,9 @@ async def list_documents(
 async def vacuum(db: Name) -> Any:
     """Compact a database and drop its old versions, unless another writes to it at this moment."""
     try:
-        path = await rag_reading.existing_path(db)
+        path = await reading.existing_path(db)
         async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.WEB, max_wait=0):
-            await rag_reading.imported("haiku.rag.client")
+            await reading.imported("haiku.rag.client")
             await rag.vacuum(path)
     except NotFoundError as error:
         return _refusal(HTTPStatus.NOT_FOUND, NotVacuumed(status="not_found", error=str(error)))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,8 +11,9 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
-from soliplex.ingester.lib.rag import rag_path
-from soliplex.ingester.lib.rag_filter import as_sql
+from soliplex.ingester.lib.rag.filters import as_sql
+from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.opening import imported, location, open_rag
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
@@ -106,7 +105,7 @@ async def database_info(name: str) -> RagInfo:
     path = await existing_path(name)
     reading = await imported("haiku.rag.store.info")
     config = await imported("haiku.rag.config")
-    info = await reading.gather_database_info(_location(path), config.AppConfig())
+    info = await reading.gather_database_info(location(path), config.AppConfig())
     if not info.exists:
         raise NotFoundError("RAG database", name)
     tables = {table.name: table for table in info.tables if table.exists}
@@ -130,26 +129,13 @@ async def database_info(name: str) -> RagInfo:
 
 
 async def list_documents(name: str, *, limit: int, offset: int = 0, where: str | None = None) -> RagDocuments:
-    """Documents of a database, as its own order has them; `where` is a filter of `rag_filter`."""
+    """Documents of a database, as its own order has them; `where` is a filter of `filters`."""
     path = await existing_path(name)
     condition = as_sql(where) if where else None
-    client_module = await imported("haiku.rag.client")
-    config = await imported("haiku.rag.config")
-    opened = client_module.HaikuRAG(_location(path), config=config.AppConfig(), skip_validation=True, read_only=True)
-    async with opened as client:
+    async with open_rag(path, None, read_only=True) as client:
         count = await client.count_documents(filter=condition)
         found = await client.list_documents(limit=limit, offset=offset, filter=condition)
     return RagDocuments(path, count, [_document(each) for each in found])
-
-
-async def imported(module: str) -> Any:
-    """The module; its first import takes seconds, which the loop must not stand still for."""
-    os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
-    return await asyncio.to_thread(importlib.import_module, module)
-
-
-def _location(path: str) -> Path | str:
-    return path if "://" in path else Path(path)
 
 
 def _databases(folder: Path) -> list[RagDatabase]:

@@ -14,7 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from soliplex.ingester.lib.rag_writing import DOC_HASH, EmbeddingIdentity, open_rag
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, open_rag
+from soliplex.ingester.lib.rag.writing import DOC_HASH
 
 CANDIDATES: Final = 100
 """How many results of each way are fused."""

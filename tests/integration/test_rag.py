@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester.lib.rag_searching import Scope, SearchKind, fused, search
-from soliplex.ingester.lib.rag_writing import (
-    EmbeddingIdentity,
-    EmbeddingMismatchError,
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismatchError, open_rag
+from soliplex.ingester.lib.rag.searching import Scope, SearchKind, fused, search
+from soliplex.ingester.lib.rag.writing import (
     NewRagDocument,
     RagChunk,
     delete_documents,
-    open_rag,
     rag_id,
     write_documents,
 )

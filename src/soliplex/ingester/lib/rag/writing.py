@@ -10,38 +10,18 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID, uuid5
 
-from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, imported, open_rag
 
 DOC_HASH: Final = "doc_hash"
 """The key in the metadata of a RAG document under which the hash of its content stands."""
 _IDS: Final = UUID("5a1d5f0e-6c0b-4b0e-9f5a-3c1f2b7a9d10")
-
-
-class EmbeddingIdentity(NamedTuple):
-    """What made the vectors of a database. All of them must come from the same."""
-
-    provider: str
-    model: str
-    dim: int
-
-
-class EmbeddingMismatchError(PermanentError):
-    """The database holds vectors of another model, which cannot be compared with these."""
-
-    def __init__(self, db_path: str | Path, identity: EmbeddingIdentity | None) -> None:
-        wanted = f"{identity.provider}/{identity.model}" if identity else "another model"
-        super().__init__(
-            f"the RAG database {Path(db_path).name} holds vectors of another model than {wanted}; "
-            "store into another data_dir, or embed with the model it was made with"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,38 +86,6 @@ async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> in
             async with rag.store.write_transaction():
                 await _delete(rag, sorted(there))
     return len(there)
-
-
-@asynccontextmanager
-async def open_rag(
-    db_path: str | Path, identity: EmbeddingIdentity | None, *, create: bool = False, read_only: bool = False
-) -> AsyncGenerator[Any]:
-    """The database, by haiku.rag. Without an identity, whatever made its vectors will do."""
-    haiku = await imported("haiku.rag.client")
-    location = str(db_path) if "://" in str(db_path) else Path(db_path)
-    config = await imported("haiku.rag.config")
-    settings: dict[str, Any] = {"storage": {"auto_vacuum": False}}
-    if identity is not None:
-        model = {"provider": identity.provider, "name": identity.model, "vector_dim": identity.dim}
-        settings["embeddings"] = {"model": model}
-    client = haiku.HaikuRAG(
-        location,
-        config=config.AppConfig.model_validate(settings),
-        skip_validation=identity is None,
-        create=create,
-        read_only=read_only,
-    )
-    exceptions = await imported("haiku.rag.store.exceptions")
-    try:
-        async with client as rag:
-            yield rag
-    except exceptions.ConfigMismatchError as exc:
-        raise EmbeddingMismatchError(db_path, identity) from exc
-
-
-async def imported(module: str) -> Any:
-    """The module; the first import takes seconds, for which the loop must not stand still."""
-    return await asyncio.to_thread(importlib.import_module, module)
 
 
 class _Rows:

@@ -1,4 +1,4 @@
-"""The RAG database (LanceDB through haiku.rag): who may write to it, and its upkeep.
+"""Where RAG databases live, and who may write to them.
 
 One writer at a time is LanceDB's rule. Every writer, in whatever process, takes the resource lock of the database
 first: steps by their `resource_key`, everyone else by `hold_rag_lock`.
@@ -7,10 +7,8 @@ first: steps by their `resource_key`, everyone else by `hold_rag_lock`.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import importlib
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -91,50 +89,3 @@ async def _refresh(key: str, holder_id: str) -> None:
     while True:
         await asyncio.sleep(LOCK_TTL.total_seconds() / 2)
         await operations.refresh_resource_lock(key, holder_id, ttl=LOCK_TTL)
-
-
-async def vacuum(db_path: str | Path, *, retention_seconds: int = 0) -> None:
-    """Compact the database and drop old versions. The caller holds its lock."""
-    from haiku.rag.client import HaikuRAG  # noqa: PLC0415  six seconds, and only for those who vacuum
-
-    async with HaikuRAG(Path(db_path), config=_config(), skip_validation=True) as client:
-        await client.vacuum(retention_seconds)
-
-
-async def is_absent(db_path: str | Path) -> bool:
-    """Whether there is certainly no such database; of one in a bucket that is not known."""
-    return "://" not in str(db_path) and not await asyncio.to_thread(Path(db_path).is_dir)
-
-
-DOC_HASH: Final = "doc_hash"
-"""The key in the metadata of a RAG document under which the hash of its content stands."""
-
-
-async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> int:
-    """Delete what the database holds of these documents; gives how many it did hold. The caller holds its lock."""
-    # Six seconds, which the loop must not stand still for.
-    client_module = await asyncio.to_thread(importlib.import_module, "haiku.rag.client")
-    wanted = frozenset(doc_hashes)
-    async with client_module.HaikuRAG(Path(db_path), config=_config(), skip_validation=True) as client:
-        documents = await client.list_documents()
-        doomed = [document.id for document in documents if document.metadata.get(DOC_HASH) in wanted]
-        for document_id in doomed:
-            await client.delete_document(document_id)
-    return len(doomed)
-
-
-def _config() -> Any:
-    from haiku.rag.config import AppConfig  # noqa: PLC0415  as above
-
-    return AppConfig.model_validate({"storage": {"auto_vacuum": False}})
-
-
-def checksum(db_path: Path) -> str:
-    """SHA-256 over the names and contents of all files of the database."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in db_path.rglob("*") if path.is_file()):
-        digest.update(str(path.relative_to(db_path)).encode() + b"\x00")
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()

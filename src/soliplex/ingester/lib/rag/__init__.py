@@ -1,0 +1,29 @@
+"""RAG databases: LanceDB, by haiku.rag. What is written here, the stock `haiku-rag` command can read.
+
+    locking     where databases live, and who may write to them: one at a time
+    opening     haiku.rag, imported when it is needed
+    writing     documents go in and out, many in one commit
+    searching   by meaning, by words, or by both
+    reading     which databases there are, and what is in them
+    filters     a small language for choosing documents
+    upkeep      vacuum and checksum
+
+Knows no steps and no HTTP.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.rag.locking import RagLockedError, hold_rag_lock, rag_path, rag_resource_key
+from soliplex.ingester.lib.rag.upkeep import checksum, is_absent, vacuum
+from soliplex.ingester.lib.rag.writing import delete_documents
+
+__all__ = [
+    "RagLockedError",
+    "checksum",
+    "delete_documents",
+    "hold_rag_lock",
+    "is_absent",
+    "rag_path",
+    "rag_resource_key",
+    "vacuum",
+]
