@@ -17,8 +17,8 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -37,6 +37,8 @@ OVERLAP: Final = timedelta(seconds=5)
 """How far clocks of workers may be apart, and how long a transaction may take to commit."""
 OLDEST: Final = timedelta(days=7)
 QUEUE: Final = 10_000
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Change:
 
     @property
     def id(self) -> str | None:
-        return None if self.at is None else f"{int(self.at.timestamp() * 1_000_000)}-{self.kind[0]}{self.key[1]}"
+        return None if self.at is None else f"{(self.at - EPOCH) // MICROSECOND}-{self.kind[0]}{self.key[1]}"
 
 
 @dataclass(slots=True, eq=False)
@@ -88,14 +90,18 @@ class ChangeFeed:
         self._followers: set[Follower] = set()
         self._looking: asyncio.Task[None] | None = None
         self._news = _News()
+        self._has_looked = asyncio.Event()
+        """Set when there is a look that the next ones can be compared with."""
 
-    @contextmanager
-    def following(self, follower: Follower) -> Generator[Follower]:
+    @asynccontextmanager
+    async def following(self, follower: Follower) -> AsyncGenerator[Follower]:
+        """Follow along for the time of the block: whatever changes from its beginning on is told."""
         self._followers.add(follower)
         if self._looking is None or self._looking.done():
-            self._news = _News()
+            self._news, self._has_looked = _News(), asyncio.Event()
             self._looking = asyncio.create_task(self._look_on(), name="change feed")
         try:
+            await self._has_looked.wait()
             yield follower
         finally:
             self._followers.discard(follower)
@@ -104,6 +110,7 @@ class ChangeFeed:
         """End every stream."""
         for follower in self._followers:
             _tell_the_end(follower)
+        self._has_looked.set()
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -114,6 +121,7 @@ class ChangeFeed:
             began = loop.time()
             try:
                 self.spread(await self._news.look(self._clock()))
+                self._has_looked.set()
             except TROUBLES_OF_THE_DATABASE as error:
                 _log.warning("the feed of changes cannot reach the database: %s", error)
             await asyncio.sleep(max(PAUSE, SHARE * (loop.time() - began)))
@@ -224,12 +232,14 @@ async def changes_since(follower: Follower, since: datetime, *, now: datetime) -
 
 
 async def state_now(follower: Follower) -> list[Change]:
-    """How things stand for one that begins to follow: the groups that have not ended, or the one it asks for."""
+    """How things stand for one that begins to follow: steps in flight, and the groups that have not ended or its own."""
     active = await changes.groups_active_after(2**62)
     wanted = {follower.run_group_id} if follower.run_group_id is not None else active.ids
-    groups = await changes.changed_groups(wanted)
-    told = (group_change(group, is_progress=True) for group in groups)
-    return [change for change in told if follower.wants(change)]
+    steps = await changes.steps_in_flight()
+    whose = await changes.runs_by_id({step.workflow_run_id for step in steps})
+    in_flight = [step_change(step, whose[step.workflow_run_id]) for step in steps if step.workflow_run_id in whose]
+    groups = [group_change(group, is_progress=True) for group in await changes.changed_groups(wanted)]
+    return [change for change in (*in_flight, *groups) if follower.wants(change)]
 
 
 def moment_of(event_id: str) -> datetime | None:
@@ -237,7 +247,7 @@ def moment_of(event_id: str) -> datetime | None:
     number, _, rest = event_id.partition("-")
     if not (number.isascii() and number.isdigit() and rest) or len(number) > len("9999999999999999"):
         return None
-    return datetime.fromtimestamp(int(number) / 1_000_000, UTC)
+    return EPOCH + int(number) * MICROSECOND
 
 
 async def _all_changed_runs(among: frozenset[int], since: datetime) -> list[WorkflowRun]:

@@ -44,8 +44,8 @@ async def follow(
 ) -> StreamingResponse:
     """Events `group`, `run` and `step`, each with the state it tells of.
 
-    It begins with the groups that have not ended; after `Last-Event-ID`, with what changed since. Groups and runs have an
-    id; the progress of a group and the steps have none.
+    It begins with steps in flight and groups that have not ended; after `Last-Event-ID`, with what changed since. Groups
+    and runs have an id; the progress of a group and the steps have none.
     """
     resumed = last_event_id or last_event_id_in_query
     if resumed is not None and moment_of(resumed) is None:
@@ -61,7 +61,7 @@ async def follow(
 async def _stream(feed: ChangeFeed, follower: Follower, resumed: str | None) -> AsyncGenerator[str]:
     yield f"retry: {COME_BACK_AFTER}\n\n"
     # First it follows, then it is told what was before: what happens in between is told twice rather than never.
-    with feed.following(follower):
+    async with feed.following(follower):
         told: set[str | None] = {resumed}
         async for change in _before(follower, resumed):
             told.add(change.id)
