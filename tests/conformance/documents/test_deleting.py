@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -199,6 +200,27 @@ async def test_what_the_store_cannot_delete_now_is_deleted_later(
         await documents.delete_document_uri_by_uri("a", SOURCE)
     assert await artifacts.has_document(gone.doc_hash)
     assert await documents.finish_removals() == 1
+    assert not await artifacts.has_document(gone.doc_hash)
+
+
+async def test_a_program_that_lives_long_removes_what_was_left_over(
+    database: type[Database], artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone,) = await uploaded(await new_batch(), "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(deletion, "finish_removals", AsyncMock())
+        await documents.delete_document_uri_by_uri("a", SOURCE)
+    assert await artifacts.has_document(gone.doc_hash)
+    removed, original = asyncio.Event(), artifacts.delete_all
+
+    async def delete_all(*hashes: str) -> int:
+        count = await original(*hashes)
+        removed.set()
+        return count
+
+    monkeypatch.setattr(artifacts, "delete_all", delete_all)
+    async with documents.removals_tended():
+        await removed.wait()
     assert not await artifacts.has_document(gone.doc_hash)
 
 

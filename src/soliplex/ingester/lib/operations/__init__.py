@@ -43,7 +43,7 @@ from soliplex.ingester.lib.operations.ingestion import (
     ingest_document,
     ingest_received,
 )
-from soliplex.ingester.lib.operations.removals import finish_removals
+from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
 from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
 from soliplex.ingester.lib.operations.starting import Started, start_document_workflow, start_workflows
 from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
@@ -81,6 +81,7 @@ __all__ = [
     "list_batches",
     "put_sync_state",
     "record_history",
+    "removals_tended",
     "require_batch",
     "source_status",
     "start_document_workflow",

@@ -11,9 +11,11 @@ hold the content while they look (`hold_contents`), so neither can miss the othe
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from itertools import batched
 from typing import Final
@@ -27,11 +29,14 @@ from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script, single
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
 
 ARTIFACTS: Final = "artifacts"
 RAG: Final = "rag:"
 AT_ONCE: Final = 200
 """Each takes a lock on PostgreSQL, whose table of locks all transactions share."""
+PATIENCE: Final = 10.0
+"""Seconds to wait for a RAG database, where nobody waits for the end of the removal."""
 STALE: Final = timedelta(minutes=10)
 """A removal begun so long ago was interrupted."""
 
@@ -62,6 +67,26 @@ async def finish_removals(removals: Iterable[Removal] | None = None, *, patience
         if not done:
             break
     return finished
+
+
+@asynccontextmanager
+async def removals_tended(every: timedelta = timedelta(minutes=1)) -> AsyncGenerator[None]:
+    """For the time of the block, finish again and again what was left over: for programs that live long."""
+    tending = asyncio.create_task(_tend(every))
+    try:
+        yield
+    finally:
+        tending.cancel()
+        await asyncio.gather(tending, return_exceptions=True)
+
+
+async def _tend(every: timedelta) -> None:
+    while True:
+        try:
+            await finish_removals(patience=PATIENCE)
+        except (IngesterError, *TROUBLES_OF_THE_DATABASE):
+            _log.warning("what is left of deleted documents could not be removed, and will be later", exc_info=True)
+        await asyncio.sleep(every.total_seconds())
 
 
 async def _open_removals() -> list[Removal]:
