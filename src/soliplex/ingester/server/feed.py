@@ -232,7 +232,7 @@ async def changes_since(follower: Follower, since: datetime, *, now: datetime) -
 
 
 async def state_now(follower: Follower) -> list[Change]:
-    """How things stand for one that begins to follow: steps in flight, and the groups that have not ended or its own."""
+    """How things stand for one that begins to follow: steps in flight, and its group or those that have not ended."""
     active = await changes.groups_active_after(2**62)
     wanted = {follower.run_group_id} if follower.run_group_id is not None else active.ids
     steps = await changes.steps_in_flight()

@@ -44,8 +44,8 @@ async def follow(
 ) -> StreamingResponse:
     """Events `group`, `run` and `step`, each with the state it tells of.
 
-    It begins with steps in flight and groups that have not ended; after `Last-Event-ID`, with what changed since. Groups
-    and runs have an id; the progress of a group and the steps have none.
+    It begins with steps in flight and groups that have not ended; after `Last-Event-ID`, with what changed since.
+    Groups and runs have an id; the progress of a group and the steps have none.
     """
     resumed = last_event_id or last_event_id_in_query
     if resumed is not None and moment_of(resumed) is None:
