@@ -19,6 +19,7 @@ from fastapi import FastAPI
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.models import Database, NotInitializedError
+from soliplex.ingester.lib.operations import removals_tended
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.server.feed import ChangeFeed
@@ -33,6 +34,7 @@ def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI],
     async def live(app: FastAPI) -> AsyncGenerator[None]:
         async with (
             _open_database(settings),
+            removals_tended(),
             _working(settings, with_worker=with_worker) as worker,
             _feeding() as feed,
         ):
