@@ -13,7 +13,7 @@ import pytest
 from soliplex.ingester.lib.models import Database, DocumentBatch, RunStatus
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf import views
-from soliplex.ingester.lib.wf.views import Interval, Paging
+from soliplex.ingester.lib.wf.views import Interval, Paging, changes
 from tests.conftest import BOTH
 from tests.support.databases import PostgresServer
 from tests.support.engine import START, Driver, errored, registry_in_use, workflow
@@ -102,6 +102,8 @@ VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "rates": lambda: views.step_rates(interval=Interval.MINUTE, now=NOW),
     "rates of a batch": lambda: views.step_rates(batch_id=3),
     "batch times": views.batch_times,
+    "changed runs": lambda: changes.changed_runs([8, 9], NOW - timedelta(minutes=1)),
+    "steps in flight": changes.steps_in_flight,
     "steps of a batch": lambda: views.list_steps(batch_id=3, paging=SECOND),
     **{
         f"{status} steps": lambda status=status: views.list_steps(status=status, paging=SECOND)

@@ -11,6 +11,7 @@
     │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
     ├── ConflictError              the thing is in a state that forbids the request
     │   ├── BeingRemovedError      the same content is being deleted at this moment
+    │   ├── ProtectedParameterSetError a parameter set that was shipped, or that runs still use
     │   └── LockedError            another holds it for now
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
     ├── UnreadablePDFError         PDFium cannot open it
@@ -22,6 +23,8 @@
     │   ├── DamagedBlobError       what is stored is not what was stored
     │   └── InvalidKeyError        a key that would leave the store
     ├── FileRefusedError           one file cannot be ingested; others can
+    ├── UnauthorizedError          a request does not say who sends it, or says it wrongly
+    ├── RateLimitedError           a client sends more than it may
     ├── RemoteError                a server refused what was asked, or did not answer
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
