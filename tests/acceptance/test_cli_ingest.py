@@ -14,6 +14,7 @@ import pytest
 
 from soliplex.ingester.lib.config import get_settings, shipped_config_dir
 from tests.support.command_line import CommandLine
+from tests.support.serving import serving
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -238,3 +239,30 @@ def test_a_signal_while_uploading_stops_gracefully_and_a_second_call_uploads_the
     assert (code, again["status"]) == (0, "ok")
     assert stopped["uploaded"] + again["uploaded"] == files
     assert again["runs"]["completed"] == files
+
+
+def test_a_server_takes_the_files_and_its_worker_processes_them(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = CommandLine("", monkeypatch, capsys)
+    key = {"API_KEY": "secret", "API_KEY_ENABLED": "true"}
+    with serving(tmp_path / "server", environment=key) as server:
+        there = ("--server", server.url)
+        refused = commands("si-cli", "ingest", str(docs), *there)
+        assert (refused.code, refused.err) == (
+            1,
+            f"error: {server.url}: asks for a key, or for another one; set API_KEY\n",
+        )
+        monkeypatch.setenv("API_KEY", "secret")
+        get_settings.cache_clear()
+
+        first = ingest(commands, str(docs), *FAILING_WORKFLOW, *there)
+        assert (first["uploaded"], first["runs"]["failed"], first["status"]) == (3, 3, "failed")
+        assert {failure["reason"] for failure in first["failures"]} == {"RuntimeError: this step always fails"}
+        second = commands("si-cli", "ingest", str(docs), *FAILING_WORKFLOW, *there)
+        assert second.out == "✓ Nothing to do: all 3 files are unchanged.\n"
+
+        group = str(first["run_group_id"])
+        assert "chunk 3 0 3 0 0" in commands("si-cli", "status", group, *there).words
+        assert commands("si-cli", "retry", group, *there).out == "9 steps of 3 runs will be tried again\n"
+        assert commands("si-cli", "retry", "99", *there).err == f"error: {server.url}: run group 99 does not exist\n"

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from soliplex.ingester.cli.ingest.files import LocalFile, fingerprint
 from soliplex.ingester.cli.ingest.local import LocalTarget
 from soliplex.ingester.cli.ingest.remote import open_remote
-from soliplex.ingester.cli.ingest.target import FileRefusedError, Standing, Target, Work
+from soliplex.ingester.cli.ingest.target import FileRefusedError, Installation, Retried, Standing, Target, Work
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
 from soliplex.ingester.lib.models import Database, RunStatus
@@ -31,7 +31,7 @@ FAILING: Final = Work(workflow_id="test_wf_fail", param_id="test_base")
 @pytest.fixture(params=["local", "remote"])
 async def target(
     request: pytest.FixtureRequest, database: type[Database], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Target]:
+) -> AsyncIterator[Installation]:
     monkeypatch.setenv("UPLOAD_SIZE_LIMIT", "1MB")
     get_settings.cache_clear()
     use_registry(None)
@@ -219,6 +219,29 @@ async def test_failures_name_the_document_the_step_and_the_reason(target: Target
     assert {failure.uri for failure in failures} == {file.uri for file in files}
     assert {(each.stage, each.reason) for each in failures} == {("chunk", "RuntimeError: this step always fails")}
     assert len(await target.failures(started.group_id, 2)) == 2
+
+
+async def test_what_was_started_is_told_and_can_be_retried(target: Installation, file: LocalFile) -> None:
+    assert await target.groups(10) == ([], 0)
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, FAILING)
+    await run_to_its_end(target, started.group_id)
+    second = await target.start_workflows(batch_id, WORK)
+
+    groups, total = await target.groups(1)
+    assert ([group.id for group in groups], total) == ([second.group_id], 2)
+    group = await target.group(started.group_id)
+    assert (group.workflow_definition_id, group.batch_id, group.status) == ("test_wf_fail", batch_id, RunStatus.FAILED)
+    assert (group.total_runs, group.failed_runs, group.completed_runs) == (1, 1, 0)
+    assert group.completed_date is not None
+    assert group.completed_date.tzinfo is not None
+
+    assert await target.retry(started.group_id, hard=False) == Retried(1, 3)
+    assert await target.retry(started.group_id, hard=False) == Retried(0, 0)
+    for missing in (target.group(4711), target.progress(4711), target.retry(4711, hard=False)):
+        with pytest.raises(IngesterError, match="run group 4711 does not exist"):
+            await missing
 
 
 async def test_it_is_known_whether_anybody_works(target: Target) -> None:

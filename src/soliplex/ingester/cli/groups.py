@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from soliplex.ingester.cli.database import open_database
-from soliplex.ingester.cli.output import AsJson, Limit, console, counted, fields_of, print_json, print_rows
+from soliplex.ingester.cli.ingest.choice import Server, open_target
+from soliplex.ingester.cli.output import AsJson, Limit, as_cell, console, counted, fields_of, print_json, print_rows
 
 if TYPE_CHECKING:
-    from soliplex.ingester.cli.ingest.target import Failure, GroupProgress
-    from soliplex.ingester.lib.models import DocumentBatch, RunGroup
+    from soliplex.ingester.cli.ingest.target import Failure, Group, GroupProgress, StageProgress
+    from soliplex.ingester.lib.models import DocumentBatch
     from soliplex.ingester.lib.wf.views import Paging
 
 GroupId = Annotated[int, typer.Argument(metavar="GROUP", min=1, help="Id of a run group.")]
@@ -53,6 +54,7 @@ async def status(
         int | None, typer.Argument(metavar="[GROUP]", min=1, help="A run group. Default: the newest ones.")
     ] = None,
     *,
+    server: Server = None,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -60,11 +62,14 @@ async def status(
 
     Of one group, the failed documents are shown with their reasons; exit code 1 if there are any.
     """
-    async with open_database():
+    async with open_target(server, tell) as target:
         if group_id is None:
-            await print_groups(limit, as_json=as_json)
+            groups, total = await target.groups(page_of(limit).rows_per_page)
+            rows = [{**fields_of(group), "completed_runs": group.completed_runs} for group in groups]
+            print_rows(rows, _GROUPS, as_json=as_json, nothing="no run groups", total=total)
             return
-        group, progress, failures = await _look_at(group_id)
+        group, progress = await target.group(group_id), await target.progress(group_id)
+        failures = await target.failures(group_id, SHOWN_FAILURES) if progress.failed else []
     if as_json:
         print_json({"run_group": group, "progress": progress, "failures": failures})
     else:
@@ -75,6 +80,7 @@ async def status(
 async def retry(
     group_id: GroupId,
     *,
+    server: Server = None,
     hard: Annotated[bool, typer.Option("--hard", help="Put back all that is not completed, also what runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -82,27 +88,31 @@ async def retry(
 
     A worker then takes them up: one that runs, or `si-cli worker --drain`.
     """
-    from dataclasses import asdict
-
-    from soliplex.ingester.lib.wf import operations
-
-    async with open_database():
-        retried = await operations.retry_run_group(group_id, hard=hard)
+    async with open_target(server, tell) as target:
+        retried = await target.retry(group_id, hard=hard)
+        has_workers = server is not None and await target.has_workers()
     if as_json:
-        print_json({"run_group_id": group_id, **asdict(retried)})
+        print_json({"run_group_id": group_id, **fields_of(retried)})
     elif not retried.reset_runs:
         typer.echo(f"nothing has failed in run group {group_id}")
     else:
         steps, runs = counted(retried.reset_steps, "step"), counted(retried.reset_runs, "run")
-        typer.echo(f"{steps} of {runs} will be tried again; `si-cli worker --drain` does so if no worker runs")
+        hint = "" if has_workers else "; `si-cli worker --drain` does so if no worker runs"
+        typer.echo(f"{steps} of {runs} will be tried again{hint}")
+
+
+def tell(text: str) -> None:
+    """Say something that is no result."""
+    typer.echo(text, err=True)
 
 
 async def print_groups(limit: int, *, as_json: bool, batch_id: int | None = None) -> None:
     """Print the newest run groups. The database is open."""
+    from soliplex.ingester.cli.ingest.target import Group
     from soliplex.ingester.lib.wf import views
 
     page = await views.list_run_groups(batch_id=batch_id, paging=page_of(limit))
-    rows = [{**fields_of(group), "completed_runs": _completed(group)} for group in page.items]
+    rows = [{**fields_of(group), "completed_runs": Group.of(group.model_dump()).completed_runs} for group in page.items]
     print_rows(rows, _GROUPS, as_json=as_json, nothing="no run groups", total=page.total)
 
 
@@ -125,21 +135,11 @@ async def _newest_batches(limit: int) -> tuple[list[DocumentBatch], int]:
     return found[::-1][:size], first.total
 
 
-async def _look_at(group_id: int) -> tuple[RunGroup, GroupProgress, list[Failure]]:
-    from soliplex.ingester.cli.ingest.local import LocalTarget
-    from soliplex.ingester.lib.config import get_settings
-    from soliplex.ingester.lib.wf import views
-
-    target = LocalTarget(get_settings())
-    group = await views.get_run_group(group_id)
-    return group, await target.progress(group_id), await target.failures(group_id, SHOWN_FAILURES)
-
-
-def _print_group(group: RunGroup, progress: GroupProgress, failures: list[Failure]) -> None:
+def _print_group(group: Group, progress: GroupProgress, failures: list[Failure]) -> None:
     from rich.text import Text
 
     out = console()
-    ended = f", completed {group.completed_date:%Y-%m-%d %H:%M:%S}" if group.completed_date else ""
+    ended = f", ended {as_cell(group.completed_date)}" if group.completed_date else ""
     out.print(
         f"run group {group.id}: {group.status}, {progress.completed:,} of {progress.total:,} runs completed{ended}"
     )
@@ -155,7 +155,7 @@ def _print_group(group: RunGroup, progress: GroupProgress, failures: list[Failur
         out.print(f"To try them again:  si-cli retry {group.id}")
 
 
-def _stage(each: Any) -> dict[str, Any]:
+def _stage(each: StageProgress) -> dict[str, Any]:
     return {
         "step": each.name,
         "total": each.total,
@@ -164,7 +164,3 @@ def _stage(each: Any) -> dict[str, Any]:
         "cancelled": each.cancelled,
         "waiting": each.total - each.ended,
     }
-
-
-def _completed(group: RunGroup) -> int:
-    return group.total_runs - group.remaining_runs - group.failed_runs - group.cancelled_runs

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, console, print_json
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.ingest.display import Display
     from soliplex.ingester.cli.ingest.ingestion import Order
     from soliplex.ingester.cli.ingest.summary import Summary
-    from soliplex.ingester.cli.ingest.target import Target
 
 LONGEST_NAME = 200
-
-
-def _checked_url(url: str | None) -> str | None:
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{url!r} must begin with http:// or https://")
-    return url
 
 
 async def ingest(
@@ -33,15 +25,7 @@ async def ingest(
         list[Path], typer.Argument(metavar="PATH...", exists=True, help="Folders to walk, and files to take.")
     ],
     *,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            envvar="INGESTER_SERVER",
-            metavar="URL",
-            callback=_checked_url,
-            help="Send to this server instead of working in this process.",
-        ),
-    ] = None,
+    server: Server = None,
     workflow: Annotated[str | None, typer.Option(metavar="ID", help="Workflow. Default: DEFAULT_WORKFLOW_ID.")] = None,
     params: Annotated[str | None, typer.Option(metavar="ID", help="Parameter set. Default: DEFAULT_PARAM_ID.")] = None,
     priority: Annotated[int, typer.Option(help="Work with a higher priority is done first.")] = 0,
@@ -96,7 +80,7 @@ async def ingest(
     if as_json:
         print_json(summary.as_json())
     else:
-        _print(summary)
+        _print(summary, server)
     raise typer.Exit(summary.exit_code)
 
 
@@ -119,26 +103,8 @@ async def _carry_out(order: Order, server: str | None, display: Display) -> Summ
         display.say("Stopping: what is under way may finish. Ctrl-C again stops at once.", "yellow")
 
     with display, stopping_on_signals(first=say_that_we_stop, second=_show_cursor) as stopping:
-        async with _target(server, display) as target:
+        async with open_target(server, lambda text: display.say(text, "yellow")) as target:
             return await Ingestion(order, target, display, stopping).run()
-
-
-@asynccontextmanager
-async def _target(server: str | None, display: Display) -> AsyncGenerator[Target]:
-    from soliplex.ingester.lib.config import get_settings
-
-    settings = get_settings()
-    if server is None:
-        from soliplex.ingester.cli.ingest.local import open_local
-
-        async with open_local(settings) as target:
-            yield target
-    else:
-        from soliplex.ingester.cli.ingest.remote import open_remote
-
-        key = settings.api_key.get_secret_value() if settings.api_key else None
-        async with open_remote(server, api_key=key, tell=lambda text: display.say(text, "yellow")) as target:
-            yield target
 
 
 def _display(*, quiet: bool) -> Display:
@@ -152,11 +118,12 @@ def _show_cursor() -> None:
     console(stderr=True).show_cursor(True)
 
 
-def _print(summary: Summary) -> None:
+def _print(summary: Summary, server: str | None) -> None:
     from rich.text import Text
 
     from soliplex.ingester.cli.ingest.summary import in_words
 
     out = console()
-    for line, style in in_words(summary, again=shlex.join(["si-cli", *sys.argv[1:]])):
+    again = shlex.join(["si-cli", *sys.argv[1:]])
+    for line, style in in_words(summary, again=again, elsewhere=f" --server {server}" if server else ""):
         out.print(Text(line, style=style), soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from sqlmodel import col, func, select
@@ -14,7 +14,9 @@ from soliplex.ingester.cli.ingest.reading import pieces_of
 from soliplex.ingester.cli.ingest.target import (
     Failure,
     FileRefusedError,
+    Group,
     GroupProgress,
+    Retried,
     StageProgress,
     Standing,
     Started,
@@ -35,6 +37,7 @@ from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.operations import retry_run_group
 from soliplex.ingester.lib.wf.runner import Worker
 
 
@@ -106,6 +109,17 @@ class LocalTarget:
 
     async def has_workers(self) -> bool:
         return True  # the one in this process, for as long as anybody watches
+
+    async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
+        page = await views.list_run_groups(paging=views.Paging(1, limit))
+        return [Group.of(group.model_dump()) for group in page.items], page.total
+
+    async def group(self, group_id: int) -> Group:
+        return Group.of((await views.get_run_group(group_id)).model_dump())
+
+    async def retry(self, group_id: int, *, hard: bool) -> Retried:
+        retried = await retry_run_group(group_id, hard=hard)
+        return Retried(retried.reset_runs, retried.reset_steps)
 
     async def progress(self, group_id: int) -> GroupProgress:
         group = await views.get_run_group(group_id)

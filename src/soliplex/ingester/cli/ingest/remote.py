@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import httpx
@@ -17,7 +21,9 @@ from soliplex.ingester.cli.ingest.reading import pieces_of
 from soliplex.ingester.cli.ingest.target import (
     Failure,
     FileRefusedError,
+    Group,
     GroupProgress,
+    Retried,
     StageProgress,
     Standing,
     Started,
@@ -32,7 +38,10 @@ BUSY: Final = frozenset({429, 502, 503, 504})
 FAULT_OF_THE_FILE: Final = frozenset({400, 409, 413, 415, 422})
 PATIENCE: Final = 300.0
 """Seconds a request is tried again where the server is busy, restarting or asks to wait."""
-LONGEST_WAIT: Final = 60.0
+LONGEST_WAIT: Final = 10.0
+LONGEST_WAIT_ASKED_FOR: Final = 60.0
+TELL_EVERY: Final = 5.0
+"""Seconds between words about waiting: all uploads under way wait for the same thing."""
 TIMEOUT: Final = httpx.Timeout(60, connect=10, pool=None)
 
 type Content = Callable[[], Mapping[str, Any]]
@@ -48,11 +57,6 @@ class RemoteError(IngesterError):
         self.status = status
         self.wait = wait
         """Seconds the server asks to wait before the next request."""
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether trying again can help."""
-        return self.status is None or self.status in BUSY
 
 
 @asynccontextmanager
@@ -75,15 +79,22 @@ async def open_remote(
 class RemoteTarget:
     """A server, as a place where documents go."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        url: str,
+        tell: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._client = client
+        self._sleep = sleep
         self._url = url
         self._tell = tell
-        self._batches: dict[int, int] = {}
-        """The batch of each group."""
+        self._told_at = float("-inf")
+        self._has_answered = False
 
     async def check(self, work: Work) -> None:
-        workflows = await self._json("GET", "/workflow/definitions", patience=0)
+        workflows = await self._json("GET", "/workflow/definitions")
         _require("workflow", work.workflow_id, workflows)
         if work.param_id is not None:
             _require("parameter set", work.param_id, await self._json("GET", "/workflow/param-sets"))
@@ -132,7 +143,6 @@ class RemoteTarget:
         form |= {name: value for name, value in chosen.items() if value is not None}
         answer = await self._json("POST", "/batch/start-workflows", data=form)
         group_id = answer["run_group_id"]
-        self._batches[group_id] = batch_id
         return Started(group_id, answer["workflows"])
 
     @asynccontextmanager
@@ -143,6 +153,21 @@ class RemoteTarget:
     async def has_workers(self) -> bool:
         workers = await self._json("GET", "/workers")
         return bool(workers["items"] if isinstance(workers, dict) else workers)
+
+    async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
+        page = await self._json("GET", "/workflow/run-groups", params={"page": 1, "rows_per_page": limit})
+        return [_group(each) for each in page["items"]], page["total"]
+
+    async def group(self, group_id: int) -> Group:
+        return _group(await self._json("GET", f"/workflow/run-groups/{group_id}"))
+
+    async def retry(self, group_id: int, *, hard: bool) -> Retried:
+        if hard:
+            raise RemoteError(
+                self._url, "--hard is for the machine that has the database: running steps lose their work"
+            )
+        answer = await self._json("POST", "/workflow/retry", data={"run_group_id": str(group_id)})
+        return Retried(answer["reset_runs"], answer["reset_steps"])
 
     async def progress(self, group_id: int) -> GroupProgress:
         stats = await self._json("GET", f"/workflow/run-groups/{group_id}/stats")
@@ -171,7 +196,7 @@ class RemoteTarget:
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         query = {
             "status": str(RunStatus.FAILED),
-            "batch_id": self._batches[group_id],
+            "batch_id": (await self.group(group_id)).batch_id,
             "include_steps": "true",
             "include_doc_info": "true",
             "page": 1,
@@ -180,8 +205,8 @@ class RemoteTarget:
         page = await self._json("GET", "/workflow/by-status", params=query)
         return [_failure(each) for each in page["items"] if each["workflow_run"]["run_group_id"] == group_id]
 
-    async def _json(self, method: str, path: str, *, patience: float = PATIENCE, **content: Any) -> Any:
-        response = await self._send(method, path, lambda: content, patience=patience)
+    async def _json(self, method: str, path: str, **content: Any) -> Any:
+        response = await self._send(method, path, lambda: content)
         try:
             return response.json()
         except ValueError as error:
@@ -189,12 +214,13 @@ class RemoteTarget:
                 self._url, f"answers {path} with {_kind(response)}, not JSON: is it an ingester?", status=200
             ) from error
 
-    async def _send(self, method: str, path: str, content: Content, *, patience: float = PATIENCE) -> httpx.Response:
+    async def _send(self, method: str, path: str, content: Content) -> httpx.Response:
         retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, RemoteError) and error.may_pass),
+            retry=retry_if_exception(self._may_pass),
             wait=_wait,
-            stop=stop_after_delay(patience),
+            stop=stop_after_delay(PATIENCE),
             before_sleep=self._tell_of_wait,
+            sleep=self._sleep,
             reraise=True,
         )
         return await retrying(self._try, method, path, content)
@@ -206,23 +232,41 @@ class RemoteTarget:
             raise FileRefusedError("changed while it was being uploaded") from error
         except httpx.TransportError as error:
             raise RemoteError(self._url, _said(error)) from error
+        self._has_answered = True
         if response.is_error:
             raise RemoteError(
                 self._url, _reason(response), status=response.status_code, wait=_seconds(response.headers)
             )
         return response
 
+    def _may_pass(self, error: BaseException) -> bool:
+        """Whether trying again can help. A server that has never answered is one whose address is wrong."""
+        if not isinstance(error, RemoteError):
+            return False
+        return error.status in BUSY or (error.status is None and self._has_answered)
+
     def _tell_of_wait(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         seconds = state.next_action.sleep if state.next_action else 0
-        if isinstance(error, RemoteError) and seconds >= 1:
-            self._tell(f"{error.problem}; going on in {seconds:.0f} s")
+        now = time.monotonic()
+        if isinstance(error, RemoteError) and seconds >= 1 and now - self._told_at >= TELL_EVERY:
+            self._told_at = now
+            self._tell(f"{error}; going on in {seconds:.0f} s")
 
 
 def _require(kind: str, name: str | None, known: Sequence[Mapping[str, Any]]) -> None:
     names = [each["id"] for each in known]
     if name is not None and name not in names:
         raise UnknownDefinitionError(kind, name, nearest_names(name, names))
+
+
+def _group(facts: Mapping[str, Any]) -> Group:
+    moments = {name: _moment(facts[name]) for name in ("created_date", "completed_date")}
+    return Group.of({**facts, **moments})
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _failure(each: Mapping[str, Any]) -> Failure:
@@ -238,8 +282,9 @@ def _failure(each: Mapping[str, Any]) -> Failure:
 def _wait(state: RetryCallState) -> float:
     """What the server asks for; else twice as long each time, from a quarter of a second."""
     error = state.outcome.exception() if state.outcome else None
-    asked = error.wait if isinstance(error, RemoteError) else None
-    return min(asked if asked is not None else 0.25 * 2 ** (state.attempt_number - 1), LONGEST_WAIT)
+    if isinstance(error, RemoteError) and error.wait is not None:
+        return min(error.wait, LONGEST_WAIT_ASKED_FOR)
+    return min(0.25 * 2 ** (state.attempt_number - 1), LONGEST_WAIT)
 
 
 def _seconds(headers: httpx.Headers) -> float | None:
@@ -254,6 +299,8 @@ def _reason(response: httpx.Response) -> str:
         answer = None
     if not isinstance(answer, dict) or "error" not in answer:
         return f"{response.status_code} {response.reason_phrase}".strip()
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        return "asks for a key, or for another one; set API_KEY"
     detail = answer.get("detail")
     return f"{answer['error']}: {detail}" if isinstance(detail, str) and detail else str(answer["error"])
 

@@ -94,14 +94,17 @@ type Line = tuple[str, str]
 """A line of the summary, and its style."""
 
 
-def in_words(summary: Summary, again: str) -> Iterator[Line]:
-    """The summary for people. `again` is the command that goes on with what was stopped."""
+def in_words(summary: Summary, again: str, elsewhere: str = "") -> Iterator[Line]:
+    """The summary for people.
+
+    `again` is the command that goes on with what was stopped, `elsewhere` what commands about the group need besides.
+    """
     if summary.would_upload:
         yield from _of_dry_run(summary)
         return
     yield _headline(summary)
     yield from (("  " + line, "dim") for line in _details(summary))
-    yield from _failures(summary)
+    yield from _failures(summary, elsewhere)
     if summary.stopped:
         yield f"  Nothing is lost. To go on:  {again}", ""
 
@@ -139,6 +142,9 @@ def _details(summary: Summary) -> Iterator[str]:
     if files and not summary.has_nothing_to_do:
         size = f" ({as_size(summary.uploaded_bytes)} uploaded)" if summary.uploaded else ""
         yield f"{counted(summary.found, 'file')}: {files}{size}"
+    same = summary.uploaded - summary.started
+    if same > 0 and summary.started and not summary.resumed:
+        yield f"{counted(same, 'file')} with the same content as another: one document"
     if summary.left_out:
         reasons = ", ".join(f"{count:,} {_said(why, count)}" for why, count in summary.left_out.most_common())
         yield f"left out: {reasons}"
@@ -153,7 +159,7 @@ def _said(why: Why, count: int) -> str:
     return {Why.LINK: "links", Why.SPECIAL: "special files"}[why]
 
 
-def _failures(summary: Summary) -> Iterator[Line]:
+def _failures(summary: Summary, elsewhere: str) -> Iterator[Line]:
     """Reasons, the most frequent first, each with the documents it befell: a thousand may have failed for one."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for failure in summary.failures:
@@ -166,7 +172,7 @@ def _failures(summary: Summary) -> Iterator[Line]:
     if unexplained > 0:
         yield f"  ✗ {unexplained:,} more", "red"
     if summary.runs_failed and summary.run_group_id is not None and not summary.stopped:
-        yield f"  To try the failed runs again:  si-cli retry {summary.run_group_id}", ""
+        yield f"  To try the failed runs again:  si-cli retry {summary.run_group_id}{elsewhere}", ""
 
 
 def _named(uris: list[str]) -> str:

@@ -5,11 +5,12 @@ One suite (`tests/conformance/test_targets.py`) holds the implementations to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 from soliplex.ingester.cli.ingest.files import LocalFile
 from soliplex.ingester.lib.errors import IngesterError
@@ -34,6 +35,35 @@ class Started:
 
     group_id: int
     new_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of runs, as it was last heard of."""
+
+    id: int
+    name: str | None
+    workflow_definition_id: str
+    param_definition_id: str
+    batch_id: int | None
+    status: RunStatus
+    created_date: datetime
+    completed_date: datetime | None
+    total_runs: int
+    remaining_runs: int
+    failed_runs: int
+    cancelled_runs: int
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Self:
+        """The group with these facts, of which there may be more."""
+        known: dict[str, Any] = {field.name: facts[field.name] for field in fields(cls)}
+        known["status"] = RunStatus(known["status"])
+        return cls(**known)
+
+    @property
+    def completed_runs(self) -> int:
+        return self.total_runs - self.remaining_runs - self.failed_runs - self.cancelled_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +97,14 @@ class GroupProgress:
     @property
     def is_over(self) -> bool:
         return self.status.is_final and not self.waiting_events
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What was put back."""
+
+    reset_runs: int
+    reset_steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +164,18 @@ class Target(Protocol):
 
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         """Documents of the group whose run failed, the newest first."""
+        ...
+
+
+class Installation(Target, Protocol):
+    """A target of which can be asked, too, what was started before."""
+
+    async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
+        """The newest groups, and how many there are in all."""
+        ...
+
+    async def group(self, group_id: int) -> Group: ...
+
+    async def retry(self, group_id: int, *, hard: bool) -> Retried:
+        """Put back what failed or was cancelled; hard: all that is not completed."""
         ...
