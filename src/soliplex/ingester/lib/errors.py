@@ -22,6 +22,9 @@
     │   ├── StoreUnavailableError  the store does not work now; trying again may help
     │   ├── DamagedBlobError       what is stored is not what was stored
     │   └── InvalidKeyError        a key that would leave the store
+    ├── EmbeddingError             a provider of embeddings
+    │   ├── EmbedderUnavailableError it cannot embed now; trying again may help
+    │   └── EmbeddingRefusedError  it will never embed this; a PermanentError too
     ├── FileRefusedError           one file cannot be ingested; others can
     ├── UnauthorizedError          a request does not say who sends it, or says it wrongly
     ├── RateLimitedError           a client sends more than it may

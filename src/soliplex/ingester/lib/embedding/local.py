@@ -1,0 +1,118 @@
+"""`local`: all-MiniLM-L6-v2, computed in this process by onnxruntime. No service, no download."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from soliplex.ingester.lib import minilm
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.embedding.embedders import Vector, checked
+from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
+from soliplex.ingester.lib.embedding.options import EmbedOptions
+from soliplex.ingester.lib.embedding.precision import Precision
+from soliplex.ingester.lib.embedding.threads import compute
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+NAME: Final = "local"
+DEFAULT_MODEL: Final = minilm.NAME
+DIM: Final = 384
+_TOKENS_AT_ONCE: Final = 4096
+"""In one batch: enough to keep the cores busy, and less than half a second of work."""
+
+type Tokens = list[int]
+
+
+class LocalEmbedder:
+    """Embeds with a model that is loaded once per process, when it is first needed."""
+
+    name = NAME
+    dim = DIM
+
+    def __init__(self, precision: Precision = Precision.INT8) -> None:
+        self._precision = precision
+        self.model = f"{minilm.NAME}-{precision}"
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        if not texts:
+            return []
+        model = await compute(_load, self._precision)
+        tokens = await compute(model.tokens, texts)
+        vectors = dict[int, Vector]()
+        for batch in _batches(tokens):
+            found = await compute(model.embed, [tokens[place] for place in batch])
+            vectors.update(zip(batch, found, strict=True))
+        return [vectors[place] for place in range(len(texts))]
+
+
+@asynccontextmanager
+async def open_local(options: EmbedOptions, _settings: Settings) -> AsyncGenerator[LocalEmbedder]:
+    checked_model(options.model)
+    if options.vector_dim not in {None, DIM}:
+        raise EmbeddingRefusedError(NAME, f"its vectors have {DIM} dimensions, not {options.vector_dim}")
+    yield LocalEmbedder(options.precision)
+
+
+def checked_model(model: str | None) -> None:
+    name = (model or DEFAULT_MODEL).removeprefix("sentence-transformers/")
+    if name.casefold() != DEFAULT_MODEL.casefold():
+        raise EmbeddingRefusedError(NAME, f"it has the model {DEFAULT_MODEL} only, not {model}; name another provider")
+
+
+class _Model:
+    """A session of onnxruntime with its tokenizer; all calls block."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._session = session
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each text, as many as the model reads."""
+        return [_cut(found.ids) for found in minilm.tokenizer().encode_batch_fast(list(texts))]
+
+    def embed(self, batch: Sequence[Tokens]) -> list[Vector]:
+        import numpy as np  # noqa: PLC0415  only where something is embedded
+
+        width = max(map(len, batch))
+        ids = np.zeros((len(batch), width), np.int64)
+        mask = np.zeros_like(ids)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        given = {"input_ids": ids, "attention_mask": mask, "position_ids": np.arange(width)}
+        (vectors,) = self._session.run(["embedding"], given)
+        return checked(NAME, vectors.tolist(), len(batch), DIM)  # pyright: ignore[reportAttributeAccessIssue]  an array
+
+
+def _cut(tokens: Tokens) -> Tokens:
+    """No more than the model reads; the last token always is the one that ends a text."""
+    return tokens if len(tokens) <= minilm.LONGEST else [*tokens[: minilm.LONGEST - 1], tokens[-1]]
+
+
+def _batches(tokens: Sequence[Tokens]) -> Iterator[list[int]]:
+    """Places of texts of like length, so that little is filled up; the longest come first."""
+    batch = list[int]()
+    for place in sorted(range(len(tokens)), key=lambda place: -len(tokens[place])):
+        if batch and len(tokens[batch[0]]) * (len(batch) + 1) > _TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    yield batch
+
+
+@cache
+def _load(precision: Precision) -> _Model:
+    try:
+        import onnxruntime  # noqa: PLC0415  only where something is embedded
+
+        from soliplex.ingester.lib.embedding import minilm_graph  # noqa: PLC0415
+    except ImportError as exc:
+        raise minilm.MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
+    options = onnxruntime.SessionOptions()
+    # Threads that wait for the next batch would otherwise spin, and take the cores from parsing.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    graph = minilm_graph.build(minilm.model_folder(), precision)
+    return _Model(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))
