@@ -58,9 +58,10 @@ async def status(
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Show how run groups fare: the newest, or one of them in detail.
+    """Show how run groups fare.
 
-    Of one group, the failed documents are shown with their reasons; exit code 1 if there are any.
+    The newest ones, or one in detail: its failed documents are shown with their reasons, and the exit code is 1 if there
+    are any.
     """
     async with open_target(server, tell) as target:
         if group_id is None:
