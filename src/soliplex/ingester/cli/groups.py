@@ -60,8 +60,8 @@ async def status(
 ) -> None:
     """Show how run groups fare.
 
-    The newest ones, or one in detail: its failed documents are shown with their reasons, and the exit code is 1 if there
-    are any.
+    The newest ones, or one in detail: its failed documents are shown with their reasons, and the exit code is 1 if
+    there are any.
     """
     async with open_target(server, tell) as target:
         if group_id is None:
