@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from soliplex.ingester.lib.errors import (
     ConfigurationError,
@@ -28,6 +29,8 @@ from soliplex.ingester.lib.errors import (
     LockedError,
     NotFoundError,
 )
+from soliplex.ingester.lib.fetching import FetchFailedError
+from soliplex.ingester.lib.guarded_http import ForbiddenAddressError
 from soliplex.ingester.lib.models import NotInitializedError
 from soliplex.ingester.lib.storage import (
     DocumentTooLargeError,
@@ -40,6 +43,7 @@ from soliplex.ingester.lib.wf.parameter_files import ProtectedParameterSetError
 
 _log = logging.getLogger(__name__)
 
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH")
 TRY_AGAIN_IN: Final = 5
 """Seconds after which what is unavailable now may be asked for again."""
 
@@ -64,6 +68,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     InvalidInputError: HTTPStatus.BAD_REQUEST,
     InvalidKeyError: HTTPStatus.BAD_REQUEST,
     DefinitionError: HTTPStatus.BAD_REQUEST,
+    ForbiddenAddressError: HTTPStatus.BAD_REQUEST,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
     ProtectedParameterSetError: HTTPStatus.FORBIDDEN,
     NotFoundError: HTTPStatus.NOT_FOUND,
@@ -74,6 +79,8 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     IngesterError: HTTPStatus.INTERNAL_SERVER_ERROR,
     # What this server is not set up for: repeating the request would not help.
     ConfigurationError: HTTPStatus.NOT_IMPLEMENTED,
+    # The fault of another server, which may do better next time.
+    FetchFailedError: HTTPStatus.BAD_GATEWAY,
     StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     NotInitializedError: HTTPStatus.SERVICE_UNAVAILABLE,
     **dict.fromkeys(TROUBLES_OF_THE_DATABASE, HTTPStatus.SERVICE_UNAVAILABLE),
@@ -176,8 +183,22 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
     if error.status_code == HTTPStatus.NOT_FOUND and text == HTTPStatus.NOT_FOUND.phrase:
         text = f"there is nothing at {request.url.path}; /docs lists what there is"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        text = f"{request.method} is not possible at {request.url.path}"
+        possible = ", ".join(_methods_at(request))
+        text = f"{request.method} is not possible at {request.url.path}; {possible} is"
+        return error_answer(error.status_code, text, headers={"Allow": possible})
     return error_answer(error.status_code, text, headers=error.headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """All that is possible at a path: each route knows its own methods only, and the first one answers."""
+    app: FastAPI = request.app
+    if documented := app.openapi()["paths"].get(request.url.path):
+        return [method for method in _METHODS if method.lower() in documented]
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in app.routes)
+    ]
 
 
 async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
