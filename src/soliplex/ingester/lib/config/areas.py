@@ -204,6 +204,14 @@ class DocumentSettings(BaseSettings):
         default=(), description="Phrases to leave out: a chunk that contains one is not stored."
     )
     embed_batch_size: Count = Field(default=1000, description="Most texts sent to an embedding provider in one call.")
+    embed_http_timeout_seconds: Seconds = Field(
+        default=120, description="Longest wait for an embedding provider to answer one call."
+    )
+    embedding_cache_limit: CountOrNone = Field(
+        default=500_000,
+        description="Most vectors kept in the database, so that no text is embedded twice; those unused for longest "
+        "are dropped, and 0 keeps none. One of the local model takes 2 kB.",
+    )
     embed_llm_url: HttpAddress | None = Field(
         default=None, description="Address of an OpenAI-compatible server that embeds, where it is not OPENAI_BASE_URL."
     )

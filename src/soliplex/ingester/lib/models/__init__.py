@@ -16,6 +16,7 @@ from soliplex.ingester.lib.models.documents import (
     DocumentURIHistory,
     SyncState,
 )
+from soliplex.ingester.lib.models.embeddings import CachedEmbedding
 from soliplex.ingester.lib.models.enums import (
     ARTIFACTS_OF_STEP,
     FINAL_STATUSES,
@@ -47,6 +48,7 @@ __all__ = [
     "FINAL_STATUSES",
     "VALID_TRANSITIONS",
     "ArtifactType",
+    "CachedEmbedding",
     "ConfigSet",
     "ConfigSetItem",
     "Database",
