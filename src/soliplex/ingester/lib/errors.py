@@ -15,6 +15,7 @@
     │   └── LockedError            another holds it for now
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
     ├── UnreadablePDFError         PDFium cannot open it
+    ├── ParserUnavailableError     no docling-serve works now; trying again may help
     ├── FetchFailedError           a document could not be fetched now; trying again may help
     ├── StorageError               the bytes of documents
     │   ├── DocumentTooLargeError  more bytes than are accepted; names the limit
@@ -34,7 +35,10 @@
         │   └── CycleError         the steps depend on one another in a circle; names the circle
         ├── LeaseLost              another worker owns the step now
         ├── PermanentError         raised by handlers: trying again cannot help
-        │   └── InvalidDocumentError   the document cannot be read: empty, cut off, encrypted, a bomb, ...
+        │   ├── InvalidDocumentError   the document cannot be read: empty, cut off, encrypted, a bomb, ...
+        │   ├── UnsupportedFormatError the parser does not read this kind of document
+        │   ├── ParseFailedError       the parser gave up on this document
+        │   └── ParserMissingError     the parser is not installed; names what to install
         ├── StepTimeout            an attempt took longer than the step allows
         ├── StepCancelled          the run was cancelled while the attempt was under way
         ├── HandlerError           stands in for what a handler's process raised, if that cannot be pickled

@@ -1,0 +1,98 @@
+"""DoclingDocuments made of plain paragraphs, and what is read off any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from soliplex.ingester.lib.parsing.results import Parsed
+
+if TYPE_CHECKING:
+    from docling_core.types.doc.document import DoclingDocument
+
+SEARCHED_FOR_TITLE: Final = 10
+"""Items at the beginning among which a title is looked for; a heading further down is one of a section."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The paragraphs of one page, and its size in points."""
+
+    number: int
+    width: float
+    height: float
+    paragraphs: Sequence[str]
+
+
+def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = False) -> DoclingDocument:
+    """A document without pages. Source, whose line breaks count, is kept as code."""
+    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415  four seconds
+    from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415
+
+    document = DoclingDocument(name=name)
+    for paragraph in paragraphs:
+        if is_source:
+            document.add_code(text=paragraph)
+        else:
+            document.add_text(label=DocItemLabel.PARAGRAPH, text=paragraph)
+    return document
+
+
+def of_pages(name: str, pages: Iterable[PageText]) -> DoclingDocument:
+    """A document whose paragraphs know their page, though not their place on it."""
+    from docling_core.types.doc.base import BoundingBox, CoordOrigin, Size  # noqa: PLC0415  four seconds
+    from docling_core.types.doc.common.reference import ProvenanceItem  # noqa: PLC0415
+    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415
+    from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415
+
+    document = DoclingDocument(name=name)
+    for page in pages:
+        document.add_page(page_no=page.number, size=Size(width=page.width, height=page.height))
+        box = BoundingBox(l=0, b=0, r=page.width, t=page.height, coord_origin=CoordOrigin.BOTTOMLEFT)
+        for text in page.paragraphs:
+            place = ProvenanceItem(page_no=page.number, bbox=box, charspan=(0, len(text)))
+            document.add_text(label=DocItemLabel.TEXT, text=text, prov=place)
+    return document
+
+
+def to_parsed(document: DoclingDocument, *, markdown: str | None = None, warnings: tuple[str, ...] = ()) -> Parsed:
+    """Markdown, JSON, the number of pages and the title of a document. What is Markdown already is kept as it is."""
+    exported = document.export_to_dict()
+    return Parsed(
+        markdown=document.export_to_markdown() if markdown is None else markdown,
+        document=exported,
+        pages=len(document.pages) or None,
+        title=title_of(exported),
+        warnings=warnings,
+    )
+
+
+def title_of(document: Mapping[str, Any]) -> str | None:
+    """What the document calls itself: its title, or a heading at its very beginning."""
+    beginning = document.get("texts", [])[:SEARCHED_FOR_TITLE]
+    for label in ("title", "section_header"):
+        for item in beginning:
+            if item.get("label") == label and (text := " ".join(item.get("text", "").split())):
+                return text
+    return None
+
+
+def text_length(document: DoclingDocument) -> int:
+    """Letters and digits in the texts and tables of the body."""
+    from docling_core.types.doc.common.content_layer import ContentLayer  # noqa: PLC0415  loaded with any document
+
+    texts: list[str] = [item.text for item in document.texts if item.content_layer is ContentLayer.BODY]
+    texts += [cell.text for table in document.tables for cell in table.data.table_cells]
+    return sum(count_alphanumeric(text) for text in texts)
+
+
+def count_alphanumeric(text: str) -> int:
+    """Spaces and dots vary with the reader; letters and digits do not."""
+    return sum(map(str.isalnum, text))
+
+
+def load(document: dict[str, Any]) -> DoclingDocument:
+    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415  four seconds
+
+    return DoclingDocument.model_validate(document)

@@ -1,0 +1,27 @@
+"""What can go wrong when a document is parsed. All but the last stay wrong, however often they are tried."""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.wf.errors import PermanentError
+
+
+class UnsupportedFormatError(PermanentError):
+    """The parser does not read this kind of document; says which could, or what would help."""
+
+    def __init__(self, parser: str, mime_type: str, advice: str = "") -> None:
+        super().__init__(f"the parser {parser!r} does not read {mime_type}" + (f"; {advice}" if advice else ""))
+        self.parser = parser
+        self.mime_type = mime_type
+
+
+class ParseFailedError(PermanentError):
+    """The parser gave up on this document."""
+
+
+class ParserMissingError(PermanentError):
+    """The parser is not installed; names what to install."""
+
+
+class ParserUnavailableError(IngesterError):
+    """No server parses documents now; later one may."""

@@ -1,0 +1,64 @@
+"""The fast parser: the text and its pages, no headings, no tables, no pictures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from soliplex.ingester.lib.parsing import office_text
+from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, to_parsed
+from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFormatError
+from soliplex.ingester.lib.parsing.formats import SOURCE, XML, extension_for, is_text, media_type
+from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.pdf_text import page_texts
+from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
+from soliplex.ingester.lib.parsing.results import Parsed
+
+if TYPE_CHECKING:
+    from docling_core.types.doc.document import DoclingDocument
+
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class FastParser:
+    """Reads what text a document holds. Nothing of it is looked at, so nothing that is only to be seen is found."""
+
+    name = "fast"
+
+    async def parse(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
+        return await asyncio.to_thread(self.parse_blocking, path, mime_type=mime_type, options=options)
+
+    def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
+        """The same for a caller that has a process to itself."""
+        kind = media_type(mime_type)
+        if kind == "text/markdown":
+            text = read_bounded(path)
+            return to_parsed(plain_document(path.stem, text), markdown=text)
+        return to_parsed(_document(path, kind, options))
+
+
+def _document(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
+    name, extension = path.stem, extension_for(kind)
+    if kind == "application/pdf":
+        pages = page_texts(path, options.page_range)
+        if not any(page.paragraphs for page in pages):
+            raise ParseFailedError(
+                "the PDF holds no text, only pictures of it; the parser 'local' with do_ocr: true can read them"
+            )
+        return of_pages(name, pages)
+    if kind == "message/rfc822":
+        return of_paragraphs(name, office_text.mail_paragraphs(path))
+    if extension in office_text.OFFICE:
+        return of_paragraphs(name, office_text.office_paragraphs(path, extension))
+    if is_text(kind):
+        return _text_document(name, read_bounded(path), kind)
+    raise UnsupportedFormatError("fast", kind, "the parser 'local' or 'docling-serve' may")
+
+
+def _text_document(name: str, text: str, kind: str) -> DoclingDocument:
+    if kind in _HTML:
+        return of_paragraphs(name, office_text.html_paragraphs(text))
+    if kind in XML:
+        return of_paragraphs(name, office_text.xml_paragraphs(text))
+    return plain_document(name, text, is_source=kind in SOURCE)

@@ -1,0 +1,97 @@
+"""Kinds of documents, by MIME type, under the extension by which docling knows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_OPEN_XML: Final = "application/vnd.openxmlformats-officedocument."
+_OPEN_DOCUMENT: Final = "application/vnd.oasis.opendocument."
+
+STRUCTURED: Final = {
+    "application/pdf": ".pdf",
+    f"{_OPEN_XML}wordprocessingml.document": ".docx",
+    f"{_OPEN_XML}wordprocessingml.template": ".docx",
+    "application/vnd.ms-word.document.macroEnabled.12": ".docm",
+    "application/vnd.ms-word.template.macroEnabledTemplate.12": ".docm",
+    f"{_OPEN_XML}presentationml.presentation": ".pptx",
+    f"{_OPEN_XML}presentationml.template": ".pptx",
+    f"{_OPEN_XML}presentationml.slideshow": ".pptx",
+    "application/vnd.ms-powerpoint.presentation.macroEnabled.12": ".pptm",
+    "application/vnd.ms-powerpoint.slideshow.macroEnabled.12": ".pptm",
+    f"{_OPEN_XML}spreadsheetml.sheet": ".xlsx",
+    f"{_OPEN_XML}spreadsheetml.template": ".xlsx",
+    "application/vnd.ms-excel.sheet.macroEnabled.12": ".xlsm",
+    f"{_OPEN_DOCUMENT}text": ".odt",
+    f"{_OPEN_DOCUMENT}text-template": ".odt",
+    f"{_OPEN_DOCUMENT}spreadsheet": ".ods",
+    f"{_OPEN_DOCUMENT}spreadsheet-template": ".ods",
+    f"{_OPEN_DOCUMENT}presentation": ".odp",
+    f"{_OPEN_DOCUMENT}presentation-template": ".odp",
+    "application/epub+zip": ".epub",
+    "application/vnd.ms-outlook": ".msg",
+    "message/rfc822": ".eml",
+}
+"""Kinds that are read from their bytes."""
+
+IMAGES: Final = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/tiff": ".tiff",
+    "image/gif": ".gif",
+    "image/bmp": ".bmp",
+    "image/webp": ".webp",
+}
+
+MARKUP: Final = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/markdown": ".md",
+    "text/asciidoc": ".adoc",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".csv",
+    "text/vtt": ".vtt",
+    "application/x-tex": ".tex",
+}
+"""Texts with a structure of their own."""
+
+XML: Final = frozenset({"application/xml", "image/svg+xml"})
+
+SOURCE: Final = frozenset(
+    {
+        "application/json",
+        "application/jsonl",
+        "application/toml",
+        "application/x-bibtex",
+        "application/x-ipynb+json",
+        "application/yaml",
+        "text/css",
+        "text/javascript",
+        "text/x-python",
+    }
+)
+"""Texts whose line breaks and spaces mean something."""
+
+PLAIN: Final = frozenset({"text/plain", "text/x-rst", "application/x-subrip"})
+
+LEGACY: Final = {
+    "application/msword": ".doc",
+    "application/vnd.ms-excel": ".xls",
+    "application/vnd.ms-powerpoint": ".ppt",
+    "application/rtf": ".rtf",
+}
+"""Kinds that only LibreOffice reads."""
+
+
+def media_type(mime_type: str) -> str:
+    """Without parameters such as a charset."""
+    return mime_type.partition(";")[0].strip()
+
+
+def is_text(mime_type: str) -> bool:
+    return mime_type.startswith("text/") or mime_type in {*MARKUP, *XML, *SOURCE, *PLAIN}
+
+
+def extension_for(mime_type: str) -> str:
+    """By which docling, here or on a server, tells what it gets; `.txt` for kinds without one of their own."""
+    known = STRUCTURED | IMAGES | MARKUP | LEGACY
+    return ".xml" if mime_type == "application/xml" else known.get(mime_type, ".txt")

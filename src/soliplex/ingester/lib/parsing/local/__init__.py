@@ -1,0 +1,19 @@
+"""The local parser: docling in this process, with models that come inside the packages. No torch, no download.
+
+    parser.py       LocalParser: which way a document goes, and the fall-back where too little text comes out
+    converters.py   docling's converters, made once for each set of options and kept
+    pipeline.py     docling's pipeline for pages, told the three models that follow
+    layout.py       where on a page are headings, text, tables and figures: rapid-layout
+    tables.py       rows and columns, from where words stand
+    ocr.py          pages that are pictures: rapidocr
+    legacy.py       whether LibreOffice is there for what only it reads
+
+Owns everything about docling's conversion classes, which nothing outside imports. A conversion may crash or hang in
+C++: the engine calls this parser in a process that it can kill.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.parsing.local.parser import LocalParser
+
+__all__ = ["LocalParser"]

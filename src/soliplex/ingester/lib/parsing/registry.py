@@ -1,0 +1,65 @@
+"""Parsers by name. A new one is a class that `Parser` describes, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.errors import ConfigurationError
+from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.results import BlockingParser, Parsed, Parser
+from soliplex.ingester.lib.step_options import InvalidStepOptionError
+from soliplex.ingester.lib.wf.errors import suggestion
+
+
+def _local() -> Parser:
+    from soliplex.ingester.lib.parsing.local import LocalParser  # noqa: PLC0415  parsers are loaded when first named
+
+    return LocalParser()
+
+
+def _fast() -> Parser:
+    from soliplex.ingester.lib.parsing.fast import FastParser  # noqa: PLC0415  as above
+
+    return FastParser()
+
+
+def _docling_serve() -> Parser:
+    from soliplex.ingester.lib.parsing.serve import DoclingServeParser  # noqa: PLC0415  as above
+
+    settings = get_settings()
+    if not settings.docling_server_url:
+        raise ConfigurationError(
+            "DOCLING_SERVER_URL", "is not set, and the parser docling-serve needs it", "set it, or use the parser local"
+        )
+    return DoclingServeParser(settings.docling_server_url, timeout=settings.docling_http_timeout)
+
+
+_PARSERS: Final[dict[str, Callable[[], Parser]]] = {"local": _local, "docling-serve": _docling_serve, "fast": _fast}
+
+
+@cache
+def parser_named(name: str) -> Parser:
+    """The parser of that name, which keeps its models or connections until the process ends."""
+    if name not in _PARSERS:
+        raise InvalidStepOptionError("parse.parser", f"there is no parser {name!r}; {suggestion(name, _PARSERS)}")
+    return _PARSERS[name]()
+
+
+def parse_blocking(parser: str, path: Path, mime_type: str, options: ParseOptions) -> Parsed:
+    """Parse here and now, in a process that may be killed for it: what the engine calls by its name."""
+    chosen = parser_named(parser)
+    assert isinstance(chosen, BlockingParser)
+    return chosen.parse_blocking(path, mime_type=mime_type, options=options)
+
+
+def parser_names() -> tuple[str, ...]:
+    return tuple(_PARSERS)
+
+
+def chosen_parser_name(options: ParseOptions) -> str:
+    """The parser that the options name, or else the one that the settings make likely."""
+    return options.parser or ("docling-serve" if get_settings().docling_server_url else "local")

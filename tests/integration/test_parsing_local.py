@@ -1,0 +1,210 @@
+"""The local parser on documents of many kinds. docling is loaded once for all of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions, UnsupportedFormatError, parser_named
+from soliplex.ingester.lib.parsing.local import LocalParser
+from soliplex.ingester.lib.parsing.local import parser as local_parser
+from tests.support.files import WORD, docx, pdf, zipped
+
+BODY = "\n".join(f"This is sentence {number} of a page that is long enough to be a paragraph." for number in range(12))
+
+TEX = b"\\documentclass{article}\\begin{document}\\section{Title}Text\\end{document}"
+
+type Parse = Callable[..., Parsed]
+
+
+@pytest.fixture
+def parse(tmp_path: Path) -> Parse:
+    def run(content: bytes, mime_type: str, **options: Any) -> Parsed:
+        path = tmp_path / "3f2a"
+        path.write_bytes(content)
+        parser = parser_named("local")
+        assert isinstance(parser, LocalParser)
+        return parser.parse_blocking(path, mime_type=mime_type, options=ParseOptions.read(options))
+
+    return run
+
+
+def labels(parsed: Parsed) -> dict[str, str]:
+    return {item["text"]: item["label"] for item in parsed.document["texts"]}
+
+
+def scanned(text: str) -> bytes:
+    """A page that is a picture of text."""
+    image = Image.new("L", (1240, 600), 255)
+    font = ImageFont.load_default(size=48)
+    ImageDraw.Draw(image).text((80, 120), text, fill=0, font=font, spacing=30)
+    content = io.BytesIO()
+    image.save(content, "PDF", resolution=150)
+    return content.getvalue()
+
+
+def test_a_pdf_has_text_pages_and_provenance(parse: Parse) -> None:
+    parsed = parse(pdf(f"Chapter One\n\n{BODY}", f"Chapter Two\n\n{BODY}", sizes=(24,)), "application/pdf")
+    assert parsed.pages == 2
+    assert "This is sentence 11 of a page" in parsed.markdown
+    assert {place["page_no"] for item in parsed.document["texts"] for place in item["prov"]} == {1, 2}
+    assert parsed.document["schema_name"] == "DoclingDocument"
+
+
+def test_pages_of_a_range_keep_their_numbers(parse: Parse) -> None:
+    parsed = parse(pdf(*(f"Page {number}\n{BODY}" for number in range(1, 6))), "application/pdf", page_range=[2, 3])
+    assert sorted(parsed.document["pages"]) == ["2", "3"]
+    assert parsed.pages == 2
+    assert "Page 2" in parsed.markdown
+    assert "Page 4" not in parsed.markdown
+
+
+def test_a_range_beyond_the_document_is_refused(parse: Parse) -> None:
+    with pytest.raises(ParseFailedError, match=r"no pages \(7, 9\)"):
+        parse(pdf(BODY), "application/pdf", page_range=[7, 9])
+
+
+def test_text_is_kept_where_the_layout_loses_it(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_parser, "text_length", lambda _document: 0)
+    parsed = parse(pdf(BODY), "application/pdf")
+    assert "sentence 11" in parsed.markdown
+    assert parsed.warnings == ("the layout was not understood; the text is without structure",)
+    assert parsed.document["texts"][0]["prov"][0]["page_no"] == 1
+
+
+def test_another_reader_of_pdf_may_be_chosen(parse: Parse) -> None:
+    parsed = parse(pdf(BODY), "application/pdf", pdf_backend="pypdfium2")
+    assert "sentence 11 of a page" in parsed.markdown
+    assert not parsed.warnings
+
+
+def test_a_scanned_page_is_read(parse: Parse) -> None:
+    page = scanned("Invoice for the\ndelivery of apples")
+    assert "delivery of apples" in " ".join(parse(page, "application/pdf").markdown.split())
+    assert "apples" not in parse(page, "application/pdf", ocr_enabled=False).markdown
+
+
+def test_a_word_document_has_headings(parse: Parse) -> None:
+    parsed = parse(docx("Some text.", heading="Minutes"), WORD)
+    assert parsed.title == "Minutes"
+    assert labels(parsed) == {"Minutes": "section_header", "Some text.": "text"}
+
+
+@pytest.mark.parametrize(
+    ("content", "mime_type", "expected"),
+    [
+        (b"# Title\n\nA *word*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n", "text/markdown", ("# Title", "|   1 |")),
+        ("# Überschrift\n\nText".encode("utf-16"), "text/markdown", ("# Überschrift",)),
+        (b"<html><body><h1>Title</h1><p>Text</p></body></html>", "text/html", ("# Title", "Text")),
+        (b"name,age\nAda,36\nAlan,41\n", "text/csv", ("| Ada", "41")),
+        (b"name\tage\nAda\t36\nAlan\t41\n", "text/tab-separated-values", ("| Ada", "41")),
+        (b"= Title\n\n== Section\n\nText\n", "text/asciidoc", ("# Title", "## Section")),
+        (TEX, "application/x-tex", ("Title", "Text")),
+        (b"WEBVTT\n\n00:01.000 --> 00:02.000\nHello there\n", "text/vtt", ("Hello there",)),
+        (b"Subject: Greetings\nFrom: ada@example.com\n\nHello there\n", "message/rfc822", ("Greetings", "Hello there")),
+        (b"# not a heading\n\nplain_text", "text/plain", ("not a heading", "plain")),
+        (b'{"key": "value"}', "application/json", ("```", '{"key": "value"}')),
+        (b"<?xml version='1.0'?><menu><dish>Soup</dish></menu>", "application/xml", ("Soup",)),
+        (b"\xef\xbb\xbfbom first", "text/plain; charset=utf-8", ("bom first",)),
+    ],
+)  # fmt: skip
+def test_kinds_of_text(parse: Parse, content: bytes, mime_type: str, expected: tuple[str, ...]) -> None:
+    markdown = parse(content, mime_type).markdown
+    assert [part for part in expected if part not in markdown] == []
+
+
+def test_a_plain_text_is_no_markdown(parse: Parse) -> None:
+    assert labels(parse(b"# not a heading\n\n* nor a list", "text/plain")) == {
+        "# not a heading": "paragraph",
+        "* nor a list": "paragraph",
+    }
+
+
+def test_a_large_document_of_markup_is_read_as_text(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_parser, "LARGEST_MARKUP", 5)
+    parsed = parse(b"# Title\n\nText", "text/markdown")
+    assert set(labels(parsed).values()) == {"paragraph"}
+    assert parsed.warnings
+
+
+def test_a_huge_text_is_refused_with_its_size(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("soliplex.ingester.lib.parsing.plain_text.LARGEST", 1 << 20)
+    with pytest.raises(ParseFailedError, match="2 MiB, and at most 1 MiB"):
+        parse(b"x" * (2 << 20), "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("content", "mime_type", "advice"),
+    [
+        (zipped({"a": "b"}), "application/zip", "unpack"),
+        (b"ID3", "audio/mpeg", "convert it"),
+        (b"\xd0\xcf\x11\xe0", "application/msword", "install LibreOffice"),
+    ],
+)
+def test_what_it_does_not_read_it_says(
+    parse: Parse, monkeypatch: pytest.MonkeyPatch, content: bytes, mime_type: str, advice: str
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(UnsupportedFormatError, match=advice):
+        parse(content, mime_type)
+
+
+def test_a_document_that_docling_cannot_read_is_a_final_failure(parse: Parse) -> None:
+    with pytest.raises(ParseFailedError, match="docling could not read the document"):
+        parse(zipped({"word/document.xml": "<broken"}), WORD)
+
+
+def test_converters_are_kept() -> None:
+    from soliplex.ingester.lib.parsing.local.converters import converter
+
+    assert converter(ocr=True, force_ocr=False, tables=True) is converter(ocr=True, force_ocr=False, tables=True)
+
+
+def words_at(rows: Mapping[int, Mapping[int, str]]) -> list[Any]:
+    from soliplex.ingester.lib.parsing.local.tables import Word
+
+    return [
+        Word(text, left, top, left + 6 * len(text), top + 10)
+        for top, columns in rows.items()
+        for left, text in columns.items()
+    ]
+
+
+def texts(grid: list[list[list[Any]]]) -> list[list[str]]:
+    return [[" ".join(word.text for word in cell) for cell in row] for row in grid]
+
+
+def test_words_in_columns_are_a_table() -> None:
+    from soliplex.ingester.lib.parsing.local.tables import grid_of
+
+    rows = {
+        0: {0: "Fruit", 100: "Spring", 200: "Autumn"},
+        15: {0: "Red", 20: "apples", 100: "120", 210: "80"},
+        31: {0: "Pears", 210: "95"},
+    }
+    assert texts(grid_of(words_at(rows))) == [
+        ["Fruit", "Spring", "Autumn"],
+        ["Red apples", "120", "80"],
+        ["Pears", "", "95"],
+    ]
+
+
+def test_a_row_across_all_columns_does_not_join_them() -> None:
+    from soliplex.ingester.lib.parsing.local.tables import grid_of
+
+    rows: dict[int, dict[int, str]] = {0: {0: "x" * 40}}
+    rows |= {15 * number: {0: "name", 150: "value"} for number in range(1, 12)}
+    grid = texts(grid_of(words_at(rows)))
+    assert grid[1] == ["name", "value"]
+    assert "x" * 40 in grid[0]
+
+
+def test_no_words_are_no_table() -> None:
+    from soliplex.ingester.lib.parsing.local.tables import grid_of
+
+    assert grid_of([]) == []
