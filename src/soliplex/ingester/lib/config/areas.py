@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings
 from soliplex.ingester.lib.config.checks import (
     folder_name,
     http_address,
+    http_addresses,
     options,
     rate,
     signing_secret,
@@ -38,6 +39,7 @@ Items = Annotated[tuple[str, ...], BeforeValidator(split_items)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 FolderName = Annotated[str, AfterValidator(folder_name)]
 HttpAddress = Annotated[str, AfterValidator(http_address)]
+HttpAddresses = Annotated[tuple[str, ...], BeforeValidator(split_items), AfterValidator(http_addresses)]
 
 
 class S3Settings(BaseModel):
@@ -188,10 +190,10 @@ class StorageSettings(GeneralSettings):
 class DocumentSettings(BaseSettings):
     """Parsing, chunking, embedding and search."""
 
-    docling_server_url: HttpAddress | None = Field(
-        default=None,
-        description="Address of a docling-serve, such as `http://localhost:5001/v1`; unset, documents are parsed in "
-        "the worker itself.",
+    docling_server_url: HttpAddresses = Field(
+        default=(),
+        description="Address of a docling-serve, such as `http://localhost:5001/v1`, or several with commas between "
+        "them; unset, documents are parsed in the worker itself.",
     )
     docling_chunk_server_url: HttpAddress | None = Field(
         default=None,

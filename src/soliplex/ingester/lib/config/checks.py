@@ -67,6 +67,10 @@ def http_address(value: str) -> str:
     return value.rstrip("/")
 
 
+def http_addresses(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(http_address, values))
+
+
 OPENDAL_SERVICES = ("azblob", "azdls", "azfile", "b2", "cos", "gcs", "obs", "oss", "swift", "tos", "webdav", "webhdfs")
 """Those that keep objects for good. OpenDAL also speaks to caches, which do not, and to drives made for people."""
 

@@ -1,0 +1,107 @@
+"""Parsing by whichever server does it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from soliplex.ingester.lib.parsing.documents import title_of, to_parsed
+from soliplex.ingester.lib.parsing.errors import ParserUnavailableError, UnsupportedFormatError
+from soliplex.ingester.lib.parsing.formats import (
+    IMAGES,
+    LEGACY,
+    MARKUP,
+    SOURCE,
+    STRUCTURED,
+    extension_for,
+    is_text,
+    media_type,
+)
+from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
+from soliplex.ingester.lib.parsing.results import Parsed
+from soliplex.ingester.lib.parsing.serve.protocol import CONNECT_SECONDS, SILENCE_SECONDS, convert
+from soliplex.ingester.lib.parsing.serve.servers import Servers, ServerTrouble
+
+_log = logging.getLogger(__name__)
+
+
+class DoclingServeParser:
+    """Sends documents to docling-serve. Texts without a structure that docling knows are read here."""
+
+    name = "docling-serve"
+
+    def __init__(self, urls: Sequence[str], *, timeout: float, servers: Servers | None = None) -> None:
+        self._servers = servers or Servers(urls)
+        self._timeout = timeout
+
+    async def parse(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
+        kind = media_type(mime_type)
+        if kind in STRUCTURED or kind in IMAGES or kind in LEGACY:
+            return await self._parse(path, kind, options)
+        if kind in MARKUP or kind == "application/xml":
+            async with _as_utf8(path) as copy:
+                return await self._parse(copy, kind, options)
+        if is_text(kind):
+            return await asyncio.to_thread(_parse_here, path, kind)
+        raise UnsupportedFormatError(self.name, kind, "convert it to PDF, or to a format of text")
+
+    async def _parse(self, path: Path, kind: str, options: ParseOptions) -> Parsed:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return _parsed(await self._converted(path, f"document{extension_for(kind)}", options))
+        except TimeoutError as exc:
+            raise ParserUnavailableError(
+                f"docling-serve did not finish the document within {self._timeout:g} s; "
+                "raise DOCLING_HTTP_TIMEOUT, or split long documents"
+            ) from exc
+
+    async def _converted(self, path: Path, name: str, options: ParseOptions) -> dict[str, Any]:
+        """Ask one server after another; the last word is that of `choose`, when none is left."""
+        tried: list[str] = []
+        trouble: ServerTrouble | None = None
+        timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
+        async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
+            while True:
+                try:
+                    server = self._servers.choose(but_not=tried)
+                except ParserUnavailableError as exc:
+                    raise ParserUnavailableError(f"{exc} ({trouble})" if trouble else str(exc)) from trouble
+                tried.append(server.url)
+                try:
+                    with self._servers.using(server):
+                        return await convert(client, server.url, path, name, options)
+                except ServerTrouble as exc:
+                    _log.warning("docling-serve failed: %s", exc)
+                    trouble = exc
+
+
+@asynccontextmanager
+async def _as_utf8(path: Path) -> AsyncGenerator[Path]:
+    """docling takes every text for UTF-8, so it gets one."""
+    text = await asyncio.to_thread(read_bounded, path)
+    with tempfile.NamedTemporaryFile(prefix="parse-") as copy:
+        copy.write(text.encode())
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _parse_here(path: Path, kind: str) -> Parsed:
+    return to_parsed(plain_document(path.stem, read_bounded(path), is_source=kind in SOURCE))
+
+
+def _parsed(document: dict[str, Any]) -> Parsed:
+    content: dict[str, Any] = document["json_content"]
+    return Parsed(
+        markdown=document.get("md_content") or "",
+        document=content,
+        pages=len(content.get("pages") or ()) or None,
+        title=title_of(content),
+    )
