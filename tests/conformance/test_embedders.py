@@ -9,24 +9,39 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from soliplex.ingester.lib.config import Settings, load_settings
 from soliplex.ingester.lib.embedding import Embedder, EmbeddingRefusedError, EmbedOptions, Vector, open_embedder
 from soliplex.ingester.lib.embedding.embedders import dimension_of
 from soliplex.ingester.lib.embedding.registry import PROVIDERS, provider_of
 from soliplex.ingester.lib.minilm import LONGEST
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
+from tests.support.embedding_server import EmbeddingServer, embedding_server
 
 LOCAL = ["local", "local-fp32", "wordllama"]
 
-OPTIONS = {
+OPTIONS: dict[str, dict[str, object]] = {
     "local": {"provider": "local"},
     "local-fp32": {"model": "sentence-transformers/all-MiniLM-L6-v2", "precision": "fp32"},
     "wordllama": {"provider": "wordllama"},
+    "ollama": {"provider": "ollama", "model": "nomic-embed-text", "batch_size": 2},
+    "openai": {"model": "text-embedding-3-small", "batch_size": 4},
 }
 
 
+@pytest.fixture
+async def server() -> AsyncIterator[EmbeddingServer]:
+    async with embedding_server() as fake:
+        yield fake
+
+
+def settings_for(server: EmbeddingServer) -> Settings:
+    v1 = f"{server.address}/v1"
+    return load_settings(ollama_base_url=server.address, openai_base_url=v1, openai_api_key="k")
+
+
 @pytest.fixture(params=list(OPTIONS))
-async def embedder(request: pytest.FixtureRequest) -> AsyncIterator[Embedder]:
-    async with open_embedder(EmbedOptions.read(OPTIONS[request.param])) as opened:
+async def embedder(request: pytest.FixtureRequest, server: EmbeddingServer) -> AsyncIterator[Embedder]:
+    async with open_embedder(EmbedOptions.read(OPTIONS[request.param]), settings_for(server)) as opened:
         yield opened
 
 
@@ -119,6 +134,8 @@ async def test_the_vector_of_a_text_hardly_depends_on_its_neighbours() -> None:
         ({"model": "all-MiniLM-L6-v2"}, "local"),
         ({"model": "wordllama"}, "wordllama"),
         ({"provider": "wordllama", "model": "l2_supercat"}, "wordllama"),
+        ({"model": "text-embedding-3-small", "batch_size": 1000}, "openai"),
+        ({"provider": "ollama", "model": "qwen3-embedding:4b", "vector_dim": 2560}, "ollama"),
     ],
 )
 def test_the_provider_follows_from_the_model_where_nobody_names_it(options: dict[str, str], provider: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from soliplex.ingester.lib.config import Settings, get_settings
-from soliplex.ingester.lib.embedding import local, wordllama
+from soliplex.ingester.lib.embedding import local, ollama, openai, wordllama
 from soliplex.ingester.lib.embedding.embedders import Embedder
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
@@ -19,12 +19,15 @@ type Opening = Callable[[EmbedOptions, Settings], AbstractAsyncContextManager[Em
 PROVIDERS: Final[dict[str, Opening]] = {
     local.NAME: local.open_local,
     wordllama.NAME: wordllama.open_wordllama,
+    ollama.NAME: ollama.open_ollama,
+    openai.NAME: openai.open_openai,
 }
 
 # By what a model is called, where nobody says who runs it.
 _PROVIDER_OF_MODEL: Final = (
     (re.compile(r"^(sentence-transformers/)?all-minilm-l6-v2$", re.IGNORECASE), local.NAME),
     (re.compile(r"^(wordllama|l2_supercat)$", re.IGNORECASE), wordllama.NAME),
+    (re.compile(r"^text-embedding-", re.IGNORECASE), openai.NAME),
 )
 
 
