@@ -22,18 +22,23 @@ from soliplex.ingester.lib.parsing.errors import (
     UnsupportedFormatError,
 )
 from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.pages import PageRange, count_pages, merged, page_ranges
 from soliplex.ingester.lib.parsing.registry import chosen_parser_name, parse_blocking, parser_named, parser_names
 from soliplex.ingester.lib.parsing.results import Parsed, Parser
 
 __all__ = [
     "ParseFailedError",
     "ParseOptions",
+    "PageRange",
     "Parsed",
     "Parser",
     "ParserMissingError",
     "ParserUnavailableError",
     "UnsupportedFormatError",
     "chosen_parser_name",
+    "count_pages",
+    "merged",
+    "page_ranges",
     "parse_blocking",
     "parser_named",
     "parser_names",
