@@ -26,6 +26,7 @@ COMMANDS = {
     "list-batches": "soliplex.ingester.cli.groups:list_batches",
     "status": "soliplex.ingester.cli.groups:status",
     "retry": "soliplex.ingester.cli.groups:retry",
+    "search": "soliplex.ingester.cli.search:search",
     "stats": "soliplex.ingester.cli.stats:stats",
     "list-workflows": "soliplex.ingester.cli.definitions:list_workflows",
     "dump-workflow": "soliplex.ingester.cli.definitions:dump_workflow",

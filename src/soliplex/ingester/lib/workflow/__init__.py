@@ -1,8 +1,8 @@
 """The handlers that workflow files name. They are thin: the work is done by the modules they call.
 
-    arguments    what they may ask for: the document, where it lives, the configurations of the steps before
+    arguments    what they may ask for: the document, where it lives, the steps before
     artifacts    reading what earlier steps made, and not making again what is there
-    stages       validate, parse, chunk, embed, store
+    validating · parsing · chunking · embedding · storing      one step each
     events       handlers of lifecycle events
 
 A step whose artifact exists for the same document and the same cumulative configuration does nothing, and says so.
@@ -11,6 +11,20 @@ A step whose artifact exists for the same document and the same cumulative confi
 from __future__ import annotations
 
 from soliplex.ingester.lib.workflow import arguments
+from soliplex.ingester.lib.workflow.chunking import chunk_document
+from soliplex.ingester.lib.workflow.embedding import embed_document
 from soliplex.ingester.lib.workflow.events import log_event
+from soliplex.ingester.lib.workflow.parsing import parse_document, split_parse_document
+from soliplex.ingester.lib.workflow.storing import save_to_rag
+from soliplex.ingester.lib.workflow.validating import validate_document
 
-__all__ = ["arguments", "log_event"]
+__all__ = [
+    "arguments",
+    "chunk_document",
+    "embed_document",
+    "log_event",
+    "parse_document",
+    "save_to_rag",
+    "split_parse_document",
+    "validate_document",
+]

@@ -1,15 +1,16 @@
 """What handlers of documents may ask for by name, beyond what the engine knows itself.
 
-    doc               the document, as a `Document`
-    places            where it lives, as `DocumentURI`s, the place it was put last first
-    source            the source of the first of these
-    earlier_configs   for the steps before this one: the id of their configuration, by step type
+doc       the document, as a `Document`
+places    where it lives, as `DocumentURI`s, the place it was put last first
+source    the source of the first of these
+earlier   the steps before this one, by type: the id of their configuration, and their parameters
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from soliplex.ingester.lib.models import Database, Document, DocumentURI
 from soliplex.ingester.lib.models.transactions import json_of
@@ -43,11 +44,18 @@ async def _sources(steps: Sequence[ClaimedStep]) -> list[str | None]:
     return [places[0].source if places else None for places in await _places(steps)]
 
 
-async def _earlier_configs(steps: Sequence[ClaimedStep]) -> list[dict[str, int]]:
+class Earlier(NamedTuple):
+    """A step before the one that asks."""
+
+    config_id: int
+    params: dict[str, Any]
+
+
+async def _earlier(steps: Sequence[ClaimedStep]) -> list[dict[str, Earlier]]:
     rows = await Database.read(SQL.configs_of_runs(ids=sorted({step.run_id for step in steps})))
     return [
         {
-            row["step_type"]: row["step_config_id"]
+            row["step_type"]: Earlier(row["step_config_id"], json_of(row, "config_json") or {})
             for row in rows
             if row["workflow_run_id"] == step.run_id and row["workflow_step_number"] < step.row["workflow_step_number"]
         }
@@ -62,4 +70,4 @@ def _hashes(steps: Sequence[ClaimedStep]) -> list[str]:
 provide("doc", _documents)
 provide("places", _places)
 provide("source", _sources)
-provide("earlier_configs", _earlier_configs)
+provide("earlier", _earlier)

@@ -1,0 +1,45 @@
+"""Asking a question of what was ingested."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
+from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.searching import Hit, Scope, SearchKind, search
+from soliplex.ingester.lib.rag.upkeep import is_absent
+from soliplex.ingester.lib.vectors import embed_question
+from soliplex.ingester.lib.wf.catalog import get_registry
+
+LONGEST_QUESTION: Final = 10_000
+MOST_HITS: Final = 100
+
+__all__ = ["Hit", "Scope", "SearchKind", "default_database", "search_documents"]
+
+
+def default_database() -> str:
+    """The database that the default parameters store into."""
+    params = get_registry().parameter_set(get_settings().default_param_id)
+    return str(params.config.get("store", {}).get("data_dir", "lancedb"))
+
+
+async def search_documents(
+    question: str,
+    *,
+    database: str | None = None,
+    kind: SearchKind = SearchKind.HYBRID,
+    limit: int = 10,
+    scope: Scope | None = None,
+) -> list[Hit]:
+    """The passages that answer a question best, with the document, the headings and the pages of each."""
+    text = question.replace("\x00", " ").strip()
+    if not text:
+        raise InvalidInputError("q", "is empty; give the words or the question to look for")
+    if len(text) > LONGEST_QUESTION:
+        raise InvalidInputError("q", f"is longer than {LONGEST_QUESTION:,} characters; shorten it")
+    name = database or default_database()
+    path = rag_path(name)
+    if await is_absent(path):
+        raise NotFoundError("RAG database", name)
+    return await search(path, text, embed_question, kind=kind, limit=min(limit, MOST_HITS), scope=scope)

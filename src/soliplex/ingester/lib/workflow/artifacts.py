@@ -1,0 +1,51 @@
+"""What steps make of documents, kept by document, kind and the cumulative configuration of the step."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import ArtifactType, Document, WorkflowStepType
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.workflow.arguments import Earlier
+
+SKIPPED: Final = {"skipped": True, "reason": "the artifact exists for this document and configuration"}
+
+
+def required(document: Document | None, doc_hash: str | None) -> Document:
+    """The document of the run, which may have been deleted in the meantime."""
+    if document is None:
+        raise NotFoundError("document", doc_hash)
+    return document
+
+
+def the_step(earlier: Mapping[str, Earlier], step_type: WorkflowStepType) -> Earlier:
+    """The earlier step of this type, whose artifact is needed."""
+    try:
+        return earlier[step_type]
+    except KeyError:
+        problem = f"the workflow has no {step_type} step before this one, whose result it needs"
+        raise PermanentError(f"{problem}; add one") from None
+
+
+async def are_there(doc_hash: str, config_id: int, *kinds: ArtifactType) -> bool:
+    artifacts = get_artifacts()
+    return all([await artifacts.has(doc_hash, kind, config_id) for kind in kinds])
+
+
+async def read_json(doc_hash: str, kind: ArtifactType, config_id: int) -> Any:
+    content = await get_artifacts().read(doc_hash, kind, config_id)
+    return await asyncio.to_thread(json.loads, content)
+
+
+async def write_json(doc_hash: str, kind: ArtifactType, config_id: int, value: Any) -> None:
+    content = await asyncio.to_thread(_encoded, value)
+    await get_artifacts().write(doc_hash, kind, config_id, content)
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

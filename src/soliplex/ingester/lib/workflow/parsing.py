@@ -1,0 +1,92 @@
+"""The parse step: from bytes to Markdown and structure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from soliplex.ingester.lib.models import ArtifactType, Document, HistoryAction, RunStep
+from soliplex.ingester.lib.operations import record_history
+from soliplex.ingester.lib.parsing import Parsed, ParseOptions, chosen_parser_name, parser_named
+from soliplex.ingester.lib.parsing.pages import merged, page_ranges
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, required, write_json
+
+_PARSE: Final = "soliplex.ingester.lib.parsing.registry.parse_blocking"
+_COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
+
+
+async def parse_document(
+    run_step: RunStep,
+    doc: Document | None,
+    doc_hash: str,
+    step_params: Mapping[str, Any],
+    processes: ProcessPool,
+) -> dict[str, Any]:
+    """Parse the document as a whole."""
+    return await _parse_and_keep(run_step, doc, doc_hash, step_params, processes, split=False)
+
+
+async def split_parse_document(
+    run_step: RunStep,
+    doc: Document | None,
+    doc_hash: str,
+    step_params: Mapping[str, Any],
+    processes: ProcessPool,
+) -> dict[str, Any]:
+    """Parse a long PDF in parts of `pages_per_part` pages, beside one another, and put them together again."""
+    return await _parse_and_keep(run_step, doc, doc_hash, step_params, processes, split=True)
+
+
+async def _parse_and_keep(
+    run_step: RunStep,
+    doc: Document | None,
+    doc_hash: str,
+    step_params: Mapping[str, Any],
+    processes: ProcessPool,
+    *,
+    split: bool,
+) -> dict[str, Any]:
+    config_id = run_step.step_config_id
+    if await are_there(doc_hash, config_id, ArtifactType.PARSED_MD, ArtifactType.PARSED_JSON):
+        return SKIPPED
+    document, options = required(doc, doc_hash), ParseOptions.read(step_params)
+    async with get_artifacts().document_file(doc_hash) as path:
+        parse = _parse_in_parts if split else _parse
+        parsed = await parse(path, document.mime_type, options, processes)
+    return await _keep(doc_hash, config_id, parsed)
+
+
+async def _parse_in_parts(path: Path, mime_type: str, options: ParseOptions, processes: ProcessPool) -> Parsed:
+    counted = await processes.run(_COUNT, {"path": path, "mime_type": mime_type})
+    pages = cast("int | None", counted)
+    if pages is None or options.page_range is not None or pages <= options.pages_per_part:
+        return await _parse(path, mime_type, options, processes)
+    ranges = page_ranges(pages, options.pages_per_part)
+    async with asyncio.TaskGroup() as group:
+        parts = [
+            group.create_task(_parse(path, mime_type, options.model_copy(update={"page_range": each}), processes))
+            for each in ranges
+        ]
+    return await asyncio.to_thread(merged, [part.result() for part in parts])
+
+
+async def _parse(path: Path, mime_type: str, options: ParseOptions, processes: ProcessPool) -> Parsed:
+    """By a server, or in a process that can be killed."""
+    name = chosen_parser_name(options)
+    if name == "docling-serve":
+        return await parser_named(name).parse(path, mime_type=mime_type, options=options)
+    arguments = {"parser": name, "path": path, "mime_type": mime_type, "options": options}
+    return cast("Parsed", await processes.run(_PARSE, arguments))
+
+
+async def _keep(doc_hash: str, config_id: int, parsed: Parsed) -> dict[str, Any]:
+    await write_json(doc_hash, ArtifactType.PARSED_JSON, config_id, parsed.document)
+    await get_artifacts().write(doc_hash, ArtifactType.PARSED_MD, config_id, parsed.markdown.encode("utf-8", "replace"))
+    told = {"pages": parsed.pages, "characters": len(parsed.markdown), "title": parsed.title}
+    result = {name: value for name, value in told.items() if value is not None}
+    await record_history(doc_hash, HistoryAction.PARSED, meta=result)
+    return {**result, **({"warnings": list(parsed.warnings)} if parsed.warnings else {})}

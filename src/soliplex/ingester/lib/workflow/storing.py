@@ -1,0 +1,131 @@
+"""The store step: embedded chunks of many documents go into their RAG database in one commit.
+
+All steps of a call were claimed under the lock of one database (see `resource_key`), so they have the same target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import batched
+from pathlib import Path
+from typing import Any, Final
+
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.embedding import EmbedOptions
+from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, WorkflowStepType
+from soliplex.ingester.lib.operations import record_history
+from soliplex.ingester.lib.rag import rag_path
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
+from soliplex.ingester.lib.rag.writing import NewRagDocument, RagChunk, write_documents
+from soliplex.ingester.lib.vectors import identity_of
+from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
+from soliplex.ingester.lib.workflow.artifacts import read_json, required, the_step, write_json
+from soliplex.ingester.lib.workflow.sql import SQL
+
+MOST_IN_A_COMMIT: Final = 500
+READ_AT_ONCE: Final = 16
+
+
+@batch_handler(limit=MOST_IN_A_COMMIT)
+async def save_to_rag(batch: list[StepContext]) -> list[Any]:
+    """Store the documents. One that cannot be read fails alone; a commit that fails fails all its documents."""
+    if not get_settings().do_rag:
+        return [{"skipped": True, "reason": "DO_RAG is false"} for _ in batch]
+    loaded: list[_Loaded | Exception] = []
+    for some in batched(batch, READ_AT_ONCE):
+        loaded += await asyncio.gather(*map(_load, some))
+    ready = [each for each in loaded if not isinstance(each, Exception)]
+    for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
+        mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
+        await write_documents(target, identity, [each.document for each in mine], gone=await _replaced(mine))
+    for each in ready:
+        await _note(each)
+    return [each if isinstance(each, Exception) else each.result() for each in loaded]
+
+
+class _Loaded:
+    """A document on its way into the database."""
+
+    def __init__(
+        self,
+        step: StepContext,
+        identity: EmbeddingIdentity,
+        chunks: Sequence[dict[str, Any]],
+        parsed: dict[str, Any],
+    ) -> None:
+        self.step = step
+        self.target = rag_path(str(step["step_params"]["data_dir"]))
+        self.identity = identity
+        self.document = _document(step, chunks, parsed)
+
+    def result(self) -> dict[str, Any]:
+        return {"rag_document_id": self.document.id, "chunks": len(self.document.chunks)}
+
+
+async def _load(step: StepContext) -> _Loaded | Exception:
+    try:
+        doc_hash = step["doc_hash"]
+        required(step["doc"], doc_hash)
+        embedded = the_step(step["earlier"], WorkflowStepType.EMBED)
+        parsed = the_step(step["earlier"], WorkflowStepType.PARSE)
+        chunks = await read_json(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)
+        document = await read_json(doc_hash, ArtifactType.PARSED_JSON, parsed.config_id)
+        return _Loaded(step, await identity_of(EmbedOptions.read(embedded.params)), chunks, document)
+    except Exception as exc:  # noqa: BLE001  whatever it is, it is the error of this document alone
+        return exc
+
+
+def _document(step: StepContext, chunks: Sequence[dict[str, Any]], parsed: dict[str, Any]) -> NewRagDocument:
+    places, document = step["places"], step["doc"]
+    uri = places[0].uri if places else document.hash
+    stored = {
+        "source": places[0].source if places else None,
+        "batch_id": step["batch_id"],
+        "mime_type": document.mime_type,
+        **document.doc_meta,
+    }
+    return NewRagDocument(
+        doc_hash=document.hash,
+        uri=uri,
+        title=title_of(document.doc_meta, chunks, uri),
+        document=parsed,
+        chunks=[
+            RagChunk(
+                id=chunk["id"],
+                content=chunk["content"],
+                order=order,
+                embedding=chunk["embedding"],
+                metadata=chunk["metadata"],
+            )
+            for order, chunk in enumerate(_wanted(chunks))
+        ],
+        metadata=stored,
+    )
+
+
+def _wanted(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those without a stop phrase."""
+    phrases = [phrase.lower() for phrase in get_settings().stop_phrases]
+    return [chunk for chunk in chunks if not any(phrase in chunk["content"].lower() for phrase in phrases)]
+
+
+def title_of(meta: dict[str, Any], chunks: Sequence[dict[str, Any]], uri: str) -> str:
+    """What its metadata says, else the heading that its first chunks stand below, else the name of the file."""
+    given = str(meta.get("title") or "").strip()
+    headings = (heading for chunk in chunks[:3] for heading in chunk["metadata"].get("headings") or [])
+    return given or next(headings, "") or Path(uri).name or uri
+
+
+async def _replaced(documents: Sequence[_Loaded]) -> list[str]:
+    """Contents that stood at the places of these documents before, and stand nowhere now."""
+    uri_ids = [place.id for each in documents for place in each.step["places"]]
+    rows = await Database.read(SQL.replaced_contents(uri_ids=uri_ids))
+    return sorted({row["hash"] for row in rows} - {each.document.doc_hash for each in documents})
+
+
+async def _note(stored: _Loaded) -> None:
+    doc_hash, result = stored.document.doc_hash, stored.result()
+    config_id = stored.step["run_step"].step_config_id
+    await write_json(doc_hash, ArtifactType.RAG, config_id, {**result, "database": stored.target})
+    await record_history(doc_hash, HistoryAction.INGESTED, meta=result)

@@ -1,0 +1,37 @@
+"""The validate step: whether the document can be read, and what it says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from soliplex.ingester.lib.models import Database, Document, DocumentURI
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import single
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.validation import Validated
+from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.workflow.artifacts import required
+from soliplex.ingester.lib.workflow.sql import SQL
+
+_VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
+
+
+async def validate_document(
+    doc: Document | None, doc_hash: str, places: Sequence[DocumentURI], processes: ProcessPool
+) -> dict[str, Any]:
+    """See that the document can be read; what it says about itself joins its metadata.
+
+    In a process of its own: a file made to crash its readers may do so.
+    """
+    document = required(doc, doc_hash)
+    name = Path(places[0].uri).name if places else doc_hash
+    async with get_artifacts().document_file(doc_hash) as path:
+        arguments = {"path": path, "name": name, "mime_type": document.mime_type}
+        validated = cast("Validated", await processes.run(_VALIDATE, arguments))
+    meta = {**validated.facts, **document.doc_meta}
+    if meta != document.doc_meta or validated.mime_type != document.mime_type:
+        call = SQL.set_document_facts(hash=doc_hash, mime_type=validated.mime_type, meta=Json(meta))
+        await Database.transact(single(call))
+    return {"mime_type": validated.mime_type, **validated.facts}

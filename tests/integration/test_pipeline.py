@@ -1,0 +1,156 @@
+"""Documents on their way through the shipped workflow, by a real worker: into a RAG database, out of it by search."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soliplex.ingester.lib import operations as documents
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.operations import NewDocument
+from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.opening import open_rag
+from soliplex.ingester.lib.rag.upkeep import is_absent
+from soliplex.ingester.lib.search import SearchKind, search_documents
+from soliplex.ingester.lib.wf.catalog import use_registry
+from soliplex.ingester.lib.wf.registry import Registry
+from soliplex.ingester.lib.wf.runner import Worker
+from tests.support.engine import rows_of
+from tests.support.faults import eventually
+
+ROOT = Path(__file__).parents[2]
+PARAMS = """
+id: quick
+name: Quick
+config:
+  parse: {parser: fast}
+  chunk: {chunk_size: 64}
+  embed: {provider: wordllama}
+  store: {data_dir: library}
+"""
+BEES = b"# A year with one hive\n\n## Spring\n\nOn the first warm day the bees leave the hive.\n"
+# One database will do: what differs between them is tested where the statements are.
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+BREAD = b"# Bread\n\nSourdough needs rye flour, water and five days of patience.\n"
+
+
+@pytest.fixture(autouse=True)
+def registry(tmp_path: Path) -> Iterator[None]:
+    (tmp_path / "params").mkdir()
+    (tmp_path / "params" / "quick.yaml").write_text(PARAMS)
+    use_registry(Registry(ROOT / "config" / "workflows", tmp_path / "params"))
+    yield
+    use_registry(None)
+
+
+@pytest.fixture
+async def worker(database: type[Database]) -> AsyncIterator[Worker]:
+    worker = Worker()
+    await worker.start()
+    yield worker
+    await worker.stop()
+
+
+async def put(batch_id: int, uri: str, content: bytes) -> str:
+    async def blocks() -> AsyncIterator[bytes]:
+        yield content
+
+    new = NewDocument(uri=uri, source="shelf", batch_id=batch_id)
+    return (await documents.ingest_document(blocks(), new)).doc_hash
+
+
+async def process(batch_id: int) -> dict[str, Any]:
+    """Run the workflow over a batch; gives the status of each step by document and name, with its output."""
+    started = await documents.start_workflows(batch_id, workflow_id="batch", param_id="quick")
+    await eventually(lambda: _is_complete(batch_id), "the batch is complete", within=120)
+    rows = await rows_of(
+        """SELECT r.doc_id, s.workflow_step_name, s.status, CAST(s.output AS text), s.status_message
+             FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id WHERE r.run_group_id = :id""",
+        id=started.run_group.id,
+    )
+    return {f"{doc} {step}": (status, output or message) for doc, step, status, output, message in rows}
+
+
+async def _is_complete(batch_id: int) -> bool:
+    return (await rows_of("SELECT completed_date FROM documentbatch WHERE id = :id", id=batch_id))[0][0] is not None
+
+
+async def uris(question: str, **options: Any) -> list[str | None]:
+    return [hit.uri for hit in await search_documents(question, database="library", **options)]
+
+
+async def count_documents() -> int:
+    async with open_rag(rag_path("library"), None, read_only=True) as rag:
+        return await rag.count_documents()
+
+
+async def test_documents_are_found_by_what_they_say(worker: Worker) -> None:
+    batch_id = await documents.create_batch("shelf", "first")
+    bees = await put(batch_id, "/garden/bees.md", BEES)
+    await put(batch_id, "/kitchen/bread.md", BREAD)
+    steps = await process(batch_id)
+    assert {status for status, _ in steps.values()} == {RunStatus.COMPLETED}, steps
+
+    for kind in SearchKind:
+        hits = await search_documents("when do bees leave their hive", database="library", kind=kind)
+        assert (hits[0].uri, hits[0].doc_hash, hits[0].source) == ("/garden/bees.md", bees, "shelf")
+    history = {row.action.value for row in await documents.document_history(bees)}
+    assert history == {"created", "parsed", "chunked", "embedded", "ingested"}
+
+    # The same again does nothing but store.
+    again = await process(batch_id)
+    assert all("skipped" in again[f"{bees} {step}"][1] for step in ("parse", "chunk", "embed")), again
+    assert await count_documents() == 2
+
+
+@ON_SQLITE
+async def test_a_changed_document_takes_the_place_of_the_old(worker: Worker) -> None:
+    batch_id = await documents.create_batch("shelf", "first")
+    await put(batch_id, "/note.md", b"The meeting is on Monday.\n")
+    await process(batch_id)
+    await put(batch_id, "/note.md", b"The meeting is on Thursday.\n")
+    await process(batch_id)
+    assert await count_documents() == 1
+    (hit,) = await search_documents("meeting", database="library")
+    assert hit.snippet == "The meeting is on Thursday."
+
+
+@ON_SQLITE
+async def test_a_deleted_document_is_found_no_more(worker: Worker) -> None:
+    batch_id = await documents.create_batch("shelf", "first")
+    await put(batch_id, "/garden/bees.md", BEES)
+    await put(batch_id, "/kitchen/bread.md", BREAD)
+    await process(batch_id)
+    await documents.delete_document_uri_by_uri("/garden/bees.md", "shelf")
+    assert await uris("bees hive", kind=SearchKind.TEXT) == []
+    assert await uris("sourdough", kind=SearchKind.TEXT) == ["/kitchen/bread.md"]
+
+
+@ON_SQLITE
+async def test_what_cannot_be_read_fails_alone_and_says_why(worker: Worker) -> None:
+    batch_id = await documents.create_batch("shelf", "mixed")
+    broken = await put(batch_id, "/broken.pdf", b"%PDF-1.7\n1 0 obj\n<<")
+    empty = await put(batch_id, "/empty.txt", b"")
+    good = await put(batch_id, "/kitchen/bread.md", BREAD)
+    steps = await process(batch_id)
+    assert steps[f"{good} store"][0] == RunStatus.COMPLETED, steps
+    for doc_hash, words in {broken: "the PDF is cut off", empty: "the document is empty"}.items():
+        status, reason = steps[f"{doc_hash} validate"]
+        assert (status, steps[f"{doc_hash} parse"][0]) == (RunStatus.FAILED, RunStatus.CANCELLED)
+        assert reason.startswith(words)
+
+
+@ON_SQLITE
+async def test_without_rag_nothing_is_stored(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DO_RAG", "false")
+    get_settings.cache_clear()
+    batch_id = await documents.create_batch("shelf", "first")
+    doc_hash = await put(batch_id, "/kitchen/bread.md", BREAD)
+    steps = await process(batch_id)
+    assert "DO_RAG" in steps[f"{doc_hash} store"][1]
+    assert await is_absent(rag_path("library"))
