@@ -21,9 +21,10 @@ help: ## list the commands
 setup: ## make .venv hold what requirements.lock says; PYTHON=... chooses the interpreter
 	@sh scripts/setup.sh
 
-run: setup ## set up, bring the database up to date, and ingest the sample documents
+run: setup ## set up, bring the database up to date, ingest the sample documents, and ask them a question
 	$(bin)/si-cli db-init
-	$(bin)/si-cli ingest samples --workflow test_wf --params test_base
+	$(bin)/si-cli ingest samples
+	$(bin)/si-cli search "how tall is a first-order lens" --limit 2
 
 serve: setup
 	$(bin)/si-cli serve

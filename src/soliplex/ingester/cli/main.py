@@ -80,6 +80,9 @@ def run_program(app: typer.Typer, commands: Mapping[str, str | Group], *, name: 
     """
     # haiku.rag brings a pydantic plugin of logfire, which every first use of pydantic would import: 1.4 s per command.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
+    # Nothing is fetched at run time; and that there is no torch, which transformers remarks upon, is as it should be.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     try:
         lazy_group(app, commands)(prog_name=name)
     except IngesterError as error:
