@@ -36,7 +36,8 @@ async def server() -> AsyncIterator[EmbeddingServer]:
 
 def settings_for(server: EmbeddingServer, **changed: Any) -> Settings:
     given: dict[str, Any] = {"ollama_base_url": server.address, "embed_llm_url": f"{server.address}/v1"}
-    return load_settings(**{**given, "openai_api_key": "k", **changed})
+    given |= {"openai_api_key": "k", **changed}
+    return load_settings(**given)
 
 
 async def embed(texts: list[str], options: dict[str, Any], settings: Settings) -> list[Vector]:

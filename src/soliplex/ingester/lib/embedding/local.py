@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
+from itertools import chain
+from operator import itemgetter
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib import minilm
@@ -13,7 +16,7 @@ from soliplex.ingester.lib.embedding.embedders import Vector, checked
 from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.precision import Precision
-from soliplex.ingester.lib.embedding.threads import compute
+from soliplex.ingester.lib.embedding.threads import compute, compute_each
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
 NAME: Final = "local"
 DEFAULT_MODEL: Final = minilm.NAME
 DIM: Final = 384
-_TOKENS_AT_ONCE: Final = 4096
-"""In one batch: enough to keep the cores busy, and less than half a second of work."""
+_TOKENS_AT_ONCE: Final = 2048
+"""In one batch: enough to keep a core busy, and less than half a second of work."""
 
 type Tokens = list[int]
 
@@ -42,11 +45,10 @@ class LocalEmbedder:
             return []
         model = await compute(_load, self._precision)
         tokens = await compute(model.tokens, texts)
-        vectors = dict[int, Vector]()
-        for batch in _batches(tokens):
-            found = await compute(model.embed, [tokens[place] for place in batch])
-            vectors.update(zip(batch, found, strict=True))
-        return [vectors[place] for place in range(len(texts))]
+        batches = list(_batches(tokens))
+        found = await compute_each(model.embed, ([tokens[place] for place in batch] for batch in batches))
+        places, vectors = chain.from_iterable(batches), chain.from_iterable(found)
+        return [vector for _, vector in sorted(zip(places, vectors, strict=True), key=itemgetter(0))]
 
 
 @asynccontextmanager
@@ -103,8 +105,16 @@ def _batches(tokens: Sequence[Tokens]) -> Iterator[list[int]]:
     yield batch
 
 
-@cache
+_loading: Final = Lock()
+
+
 def _load(precision: Precision) -> _Model:
+    with _loading:  # the threads share the model that the first of them loads
+        return _loaded(precision)
+
+
+@cache
+def _loaded(precision: Precision) -> _Model:
     try:
         import onnxruntime  # noqa: PLC0415  only where something is embedded
 
@@ -112,7 +122,6 @@ def _load(precision: Precision) -> _Model:
     except ImportError as exc:
         raise minilm.MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
     options = onnxruntime.SessionOptions()
-    # Threads that wait for the next batch would otherwise spin, and take the cores from parsing.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.intra_op_num_threads = 1  # a batch is one thread's work
     graph = minilm_graph.build(minilm.model_folder(), precision)
     return _Model(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))

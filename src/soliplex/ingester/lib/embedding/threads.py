@@ -1,22 +1,48 @@
-"""The thread in which models of this process compute.
+"""The threads in which models of this process compute: one for each core.
 
-One for all: a model uses every core by itself, so a second computation at the same time would only slow the first.
-Work comes in batches of less than a second; between two of them, callers take turns and cancellations take effect.
+Each computes a batch by itself. To share one batch among the cores is slower: at every layer all wait for the last,
+which on a machine that has other work to do takes several times as long.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from typing import Final
+
+_COUNT: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
-def _thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="embedding")
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_COUNT, thread_name_prefix="embedding")
 
 
 async def compute[**P, R](function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-    """Call the function in the models' thread."""
-    return await asyncio.get_running_loop().run_in_executor(_thread(), partial(function, *arguments, **options))
+    """Call the function in one of the models' threads."""
+    return await asyncio.get_running_loop().run_in_executor(_threads(), partial(function, *arguments, **options))
+
+
+async def compute_each[A, R](function: Callable[[A], R], batches: Iterable[A]) -> list[R]:
+    """Call the function with each batch, on all threads.
+
+    No caller has more batches waiting than there are threads: a search that comes while thousands of texts are being
+    embedded waits for a few of them only.
+    """
+    numbered = enumerate(batches)
+    results = dict[int, R]()
+
+    async def work() -> None:
+        for number, batch in numbered:
+            results[number] = await compute(function, batch)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_COUNT):
+                group.create_task(work())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
+    return [results[number] for number in range(len(results))]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
-from itertools import batched
+from itertools import batched, chain
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.embedding.embedders import Vector, checked
 from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
-from soliplex.ingester.lib.embedding.threads import compute
+from soliplex.ingester.lib.embedding.threads import compute_each
 from soliplex.ingester.lib.minilm import MissingPackageError
 
 NAME: Final = "wordllama"
@@ -34,10 +35,8 @@ class WordLlamaEmbedder:
         self.model = DEFAULT_MODEL if dim == DIM else f"{DEFAULT_MODEL}-{dim}"
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        vectors = list[Vector]()
-        for some in batched(texts, _AT_ONCE):
-            vectors += await compute(_embed, some, self.dim)
-        return vectors
+        found = await compute_each(partial(_embed, dim=self.dim), batched(texts, _AT_ONCE))
+        return list(chain.from_iterable(found))
 
 
 @asynccontextmanager
@@ -59,8 +58,16 @@ def _embed(texts: Sequence[str], dim: int) -> list[Vector]:
     return checked(NAME, (vectors / np.where(lengths > 0, lengths, 1)).tolist(), len(texts), dim)
 
 
-@cache
+_loading: Final = Lock()
+
+
 def _load(dim: int) -> Any:
+    with _loading:  # the threads share the vectors that the first of them loads
+        return _loaded(dim)
+
+
+@cache
+def _loaded(dim: int) -> Any:
     found = find_spec("wordllama")
     if found is None or found.origin is None:
         raise MissingPackageError("wordllama", "the embedding provider `wordllama`")
