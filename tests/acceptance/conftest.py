@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,6 +13,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf.catalog import use_registry
 from tests.support.command_line import CommandLine
 from tests.support.http import running_client
+from tests.support.rag_databases import fill
 
 
 @pytest.fixture
@@ -35,3 +39,12 @@ async def client(
     async with running_client(doc_db_url=database_url) as client:
         yield client
     use_registry(None)
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RAG database of three documents, to be copied."""
+    os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")
+    path = tmp_path_factory.mktemp("lancedb") / "papers"
+    asyncio.run(fill(path))
+    return path

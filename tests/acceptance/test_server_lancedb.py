@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,9 @@ import pytest
 
 from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.models import ResourceLockKind
+from tests.support.rag_databases import DIMENSIONS
 
 L = "/api/v1/lancedb"
-DIMENSIONS = 4
 
 
 @pytest.fixture
@@ -24,38 +22,6 @@ def database_url(sqlite_template: Path, tmp_path: Path) -> str:
     path = tmp_path / "documents.db"
     shutil.copy(sqlite_template, path)
     return f"sqlite+aiosqlite:///{path}"
-
-
-async def fill(path: Path) -> None:
-    """A database of three documents of one chunk each, whose vectors nobody had to compute."""
-    from docling_core.types.doc.document import DoclingDocument
-    from haiku.rag.client import DocumentImport, HaikuRAG
-    from haiku.rag.config import AppConfig
-    from haiku.rag.store.models.chunk import Chunk
-
-    model = {"provider": "ollama", "name": "tiny", "vector_dim": DIMENSIONS}
-    config = AppConfig.model_validate({"embeddings": {"model": model}, "storage": {"auto_vacuum": False}})
-    async with HaikuRAG(path, config=config, create=True, skip_validation=True) as store:
-        await store.import_documents(
-            [
-                DocumentImport(
-                    docling_document=DoclingDocument(name=f"d{number}"),
-                    chunks=[Chunk(content="some text", embedding=[0.5] * DIMENSIONS, order=0)],
-                    uri=f"/{number}.pdf",
-                    title=f"Report {number}",
-                    metadata={"number": number},
-                )
-                for number in range(3)
-            ]
-        )
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")
-    path = tmp_path_factory.mktemp("lancedb") / "papers"
-    asyncio.run(fill(path))
-    return path
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query, Request, Response
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BeforeValidator, Field
 from starlette.datastructures import UploadFile
 
@@ -30,10 +32,13 @@ def _storable(text: str) -> str:
 
 Id = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
 """Of a batch, a group."""
+ID_SCHEMA: Final = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
 BigId = Annotated[int, Field(ge=1, le=LARGEST_BIG_INTEGER)]
 """Of a run, a step, an event."""
 Priority = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER, description="Higher goes first.")]
 Text = Annotated[str, AfterValidator(_storable), Field(min_length=1, max_length=2048)]
+TextIfAny = Annotated[str, AfterValidator(_storable), Field(max_length=2048)]
+"""Of a form, where a field that is left empty is one that is not given."""
 Status = Annotated[
     RunStatus,
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
@@ -74,16 +79,13 @@ AskedPage = Annotated[Asked, Depends(_asked)]
 
 
 async def given(request: Request, name: str, *aliases: str) -> str | None:
-    """A value that clients send in the query, in a form or in a JSON object, whichever holds it first."""
-    for key in (name, *aliases):
-        if (value := request.query_params.get(key)) is not None:
-            return _storable_input(name, value)
-    body = await _body_of(request)
-    for key in (name, *aliases):
-        value = body.get(key)
-        if value is not None and not isinstance(value, UploadFile):
-            return _storable_input(name, str(value))
-    return None
+    """A value that clients send in the query, in a form or in a JSON object; in two places, it must be the same."""
+    places: tuple[Mapping[str, Any], ...] = (request.query_params, await _body_of(request))
+    found = [place[key] for place in places for key in (name, *aliases) if place.get(key) is not None]
+    values = {_storable_input(name, _as_text(name, value)) for value in found}
+    if len(values) > 1:
+        raise InvalidInputError(name, "is given more than once, and not the same each time")
+    return next(iter(values), None)
 
 
 async def required(request: Request, name: str, *aliases: str) -> str:
@@ -101,6 +103,13 @@ async def required_id(request: Request, name: str, *aliases: str) -> int:
     return int(text)
 
 
+def _as_text(name: str, value: Any) -> str:
+    """What a form holds is text; in JSON, a number may stand for one."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise InvalidInputError(name, "must be a text" if isinstance(value, UploadFile) else "must be a text or a number")
+
+
 def _storable_input(name: str, text: str) -> str:
     try:
         return _storable(text)
@@ -111,13 +120,38 @@ def _storable_input(name: str, text: str) -> str:
 async def _body_of(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in {"application/x-www-form-urlencoded", "multipart/form-data"}:
-        return dict(await request.form())
-    if kind == "application/json":
-        try:
-            body = await request.json()
-        except ValueError as exc:
-            raise InvalidInputError("body", "must be valid JSON") from exc
-        if not isinstance(body, dict):
-            raise InvalidInputError("body", "must be a JSON object")
-        return body
-    return {}
+        form = (await request.form()).multi_items()
+        see_given_once(name for name, _ in form)
+        return dict(form)
+    return await _json_object(request) if kind == "application/json" and await request.body() else {}
+
+
+async def _json_object(request: Request) -> dict[str, Any]:
+    try:
+        body = await request.json()
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInputError("body", "must be valid JSON") from exc
+    if not isinstance(body, dict):
+        raise InvalidInputError("body", "must be a JSON object")
+    return body
+
+
+def see_given_once(names: Iterable[str]) -> None:
+    """Refuse a value that is given twice: nobody could tell which of the two was meant."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidInputError(name, "is given more than once")
+        seen.add(name)
+
+
+async def _given_once(request: Request) -> None:
+    see_given_once(name for name, _ in request.query_params.multi_items())
+    route = request.scope.get("route")
+    if isinstance(route, APIRoute) and route.body_field is not None:
+        # FastAPI has read this form already. Forms that are streamed see to it themselves.
+        see_given_once(name for name, _ in (await request.form()).multi_items())
+
+
+GIVEN_ONCE: Final = Depends(_given_once)
+"""Every value of a request stands in it once."""

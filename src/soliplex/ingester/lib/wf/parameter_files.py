@@ -25,7 +25,7 @@ class ProtectedParameterSetError(ConflictError):
 
 def save_parameter_set(registry: Registry, folder: Path, yaml_content: str) -> ParameterSet:
     """Check a parameter set and keep it as a file of its own. An id that is in use already is refused."""
-    params = parameter_set_from_yaml(yaml_content)
+    params = parameter_set_from_yaml(yaml_content, path=Path("yaml_content"))  # the field it came in
     path = folder / f"{params.id}.yaml"
     known = {each.id: each for each in registry.parameter_sets()}
     if params.id in known:

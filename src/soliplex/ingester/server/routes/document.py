@@ -18,7 +18,7 @@ from soliplex.ingester.lib.operations.checks import parse_object
 from soliplex.ingester.lib.storage import Received, get_artifacts
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
-from soliplex.ingester.server.parameters import AskedPage, Id, Priority, Text, required
+from soliplex.ingester.server.parameters import AskedPage, Id, Priority, Text, TextIfAny, required
 
 router = APIRouter(prefix="/document", tags=["document"])
 
@@ -33,11 +33,11 @@ class UploadFields(BaseModel):
     source_uri: Text = Field(description="Where the document lives in its source.", examples=["/finance/q4-report.pdf"])
     source: Text = Field(description="The system it comes from.", examples=["sharepoint"])
     batch_id: Id
-    input_uri: Text | None = Field(
+    input_uri: TextIfAny | None = Field(
         default=None,
         description="Where to fetch the document from, in place of a file: `file://`, `s3://`, `https://`.",
     )
-    mime_type: Text | None = Field(default=None, description="Counts where the content does not say what it is.")
+    mime_type: TextIfAny | None = Field(default=None, description="Counts where the content does not say what it is.")
     doc_meta: str = Field(default="{}", description="A JSON object, merged into what is known of the content.")
     priority: Priority = Field(default=0, description="Taken and not used: that of start-workflows decides.")
 
@@ -107,6 +107,7 @@ _UPLOAD_BODY: Final[dict[str, Any]] = {
         },
     }
 }
+_NAMED: Final = {"type": "string", "minLength": 1}
 _MOVED: Final[dict[int | str, dict[str, Any]]] = {
     203: {"model": IngestedDocument, "description": "The same content lived there already, in another batch."}
 }
@@ -231,7 +232,7 @@ async def cleanup_orphans() -> Statistics:
     summary="Delete a URI, and with its last URI the document",
     openapi_extra={
         "parameters": [
-            {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in ("uri", "source")
+            {"name": name, "in": "query", "required": False, "schema": _NAMED} for name in ("uri", "source")
         ],
         "requestBody": {
             "required": False,
@@ -239,7 +240,7 @@ async def cleanup_orphans() -> Statistics:
                 kind: {
                     "schema": {
                         "type": "object",
-                        "properties": {"uri": {"type": "string"}, "source": {"type": "string"}},
+                        "properties": {"uri": _NAMED, "source": _NAMED},
                     }
                 }
                 for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")

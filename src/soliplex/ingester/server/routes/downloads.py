@@ -37,7 +37,7 @@ _MEDIA_TYPES: Final = {
 }
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w-]+=[\w-]+)*", re.ASCII)
 _BYTES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+    200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 }
 
 

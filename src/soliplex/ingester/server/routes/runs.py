@@ -22,7 +22,17 @@ from soliplex.ingester.lib.models import (
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.views import Activity, Interval, Page
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import Asked, AskedPage, BigId, Id, Priority, Status, Text, required_id
+from soliplex.ingester.server.parameters import (
+    ID_SCHEMA,
+    Asked,
+    AskedPage,
+    BigId,
+    Id,
+    Priority,
+    Status,
+    Text,
+    required_id,
+)
 
 router = APIRouter(prefix="/workflow", tags=["workflow"])
 
@@ -116,7 +126,7 @@ async def list_runs_by_status(
     "/",
     summary="Start a workflow for one document",
     status_code=HTTPStatus.CREATED,
-    response_model=tuple[WorkflowRun, list[RunStep]],
+    response_model=list[WorkflowRun | list[RunStep]],  # a pair; clients' generators do not know tuples
     responses=error_answers(400, 404),
 )
 async def start_run(
@@ -181,11 +191,11 @@ async def cancel_run(run_id: BigId) -> Cancelled:
     status_code=HTTPStatus.CREATED,
     responses=error_answers(400, 404),
     openapi_extra={
-        "parameters": [{"in": "query", "name": "run_group_id", "schema": {"type": "integer"}, "required": False}],
+        "parameters": [{"in": "query", "name": "run_group_id", "schema": ID_SCHEMA, "required": False}],
         "requestBody": {
             "content": {
                 "application/x-www-form-urlencoded": {
-                    "schema": {"type": "object", "properties": {"run_group_id": {"type": "integer"}}},
+                    "schema": {"type": "object", "properties": {"run_group_id": ID_SCHEMA}},
                     "example": {"run_group_id": 5},
                 }
             },

@@ -25,6 +25,7 @@ class Sent(BaseModel):
 
     source: Text
     hashes: str = Field(
+        min_length=1,
         description="A JSON object: for each URI its hash, or `{sha256, etag}`.",
         examples=['{"/a.pdf": "sha256-9f86d08…", "/b.pdf": {"sha256": "", "etag": "v1"}}'],
     )
