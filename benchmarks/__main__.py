@@ -21,7 +21,8 @@ ROOT: Final = Path(__file__).parent.parent
 # One line each: the module measures on both databases, prints one JSON object with --json, and shows its LINES.
 BENCHMARKS: Final = (
     "engine",
-)  # fmt: skip
+    "api",
+)
 
 
 def run(name: str, database: str, arguments: Sequence[str]) -> Result | None:

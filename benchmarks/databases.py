@@ -60,12 +60,15 @@ async def settle() -> None:
             await connection.exec_driver_sql(statement)
 
 
+def real_disk() -> str | None:
+    """Where to make folders: not in /tmp, which is memory on many machines, where a commit costs nothing."""
+    return os.environ.get("TMPDIR") or ("/var/tmp" if Path("/var/tmp").is_dir() else None)
+
+
 @contextmanager
 def bring_up(kind: DatabaseKind, postgres_url: str | None = None) -> Generator[Server]:
     """A server for the time of the block."""
-    # Not /tmp, which is memory on many machines, where a commit costs nothing.
-    parent = os.environ.get("TMPDIR") or ("/var/tmp" if Path("/var/tmp").is_dir() else None)
-    with tempfile.TemporaryDirectory(prefix="benchmarks-", dir=parent, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="benchmarks-", dir=real_disk(), ignore_cleanup_errors=True) as folder:
         if kind == "sqlite":
             yield SqliteFolder(Path(folder))
         elif postgres_url:

@@ -15,6 +15,7 @@ from benchmarks.databases import settle
 from soliplex.ingester.lib.models import Database, RunGroup, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.runs import Created
 from soliplex.ingester.lib.wf.runner import Worker
 
 STALLED_AFTER: Final = 20
@@ -112,12 +113,17 @@ async def fill_backlog(runs: int) -> int:
     in memory.
     """
     created = await operations.create_run_group(workflows.ONE_STEP, None, [operations.NewRun(doc_id="sha256-0")])
-    facts = {"group_id": created.group_id, "run_id": created.run_ids[0], "copies": runs - 1}
+    await copy_runs(created, runs - 1)
+    return created.group_id
+
+
+async def copy_runs(created: Created, copies: int) -> None:
+    """Add so many copies of a group's first run to the group."""
+    facts = {"group_id": created.group_id, "run_id": created.run_ids[0], "copies": copies}
     async with Database.engine().begin() as connection:
         for statement in (_COPY_RUN, _COPY_STEP, _GROW_GROUP):
             await connection.execute(sa.text(statement), facts)
     await settle()
-    return created.group_id
 
 
 def _columns(model: Any, *without: str) -> str:

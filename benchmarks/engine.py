@@ -9,20 +9,19 @@ its samples.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Final
 
 import asyncpg
 
 from benchmarks import peers, workflows
-from benchmarks.databases import Server, bring_up, open_fresh
+from benchmarks.databases import Server, open_fresh
 from benchmarks.driving import (
     Progress,
     expect_completed,
@@ -31,7 +30,8 @@ from benchmarks.driving import (
     status_of,
     work_off,
 )
-from benchmarks.report import Line, Options, Result, Target, machine, parse_options, show
+from benchmarks.measuring import Measure, run_benchmark
+from benchmarks.report import Line, Options, Result, Target, parse_options, show
 from benchmarks.worker_process import PATIENCE, WorkerProcess
 from soliplex.ingester.lib.models import Database, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
@@ -41,8 +41,6 @@ from soliplex.ingester.lib.wf.operations.finish import finish_script
 from soliplex.ingester.lib.wf.presence import connection_arguments
 from soliplex.ingester.lib.wf.work import ClaimedStep, Completed
 
-LONGEST: Final = 600.0
-"""Seconds after which a measure is given up."""
 CLAIM: Final = 200
 """Steps in a claim where the benchmark itself claims: as many as a worker takes by default."""
 RAW_CLAIM: Final = 100
@@ -307,9 +305,7 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     return {"p50": median(values), "p95": cuts[-1]}
 
 
-type Measure = Callable[[Server, Sizes], Awaitable[Result]]
-
-MEASURES: Final[dict[str, Measure]] = {
+MEASURES: Final[dict[str, Measure[Sizes]]] = {
     "steps_per_second": steps_per_second,
     "tasks_per_second": tasks_per_second,
     "map_tasks_per_second": map_tasks_per_second,
@@ -323,40 +319,15 @@ MEASURES: Final[dict[str, Measure]] = {
 }
 
 
-async def measure_all(server: Server, sizes: Sizes, *, only: Sequence[str] = ()) -> Result:
-    """Every measure in turn. One that fails gives null, and its reason."""
-    result: Result = {"failed": {}, "seconds": {}}
-    for name in only or MEASURES:
-        began = time.perf_counter()
-        try:
-            async with asyncio.timeout(LONGEST):
-                result |= await MEASURES[name](server, sizes)
-        except Exception as exc:  # noqa: BLE001  whatever went wrong, the other figures are still worth having
-            result |= {name: None, "failed": {**result["failed"], name: f"{type(exc).__name__}: {exc}"}}
-        result["seconds"][name] = round(time.perf_counter() - began, 1)
-        print(f"{name}: {result['seconds'][name]} s", file=sys.stderr)
-    return result
-
-
 def measure(options: Options) -> Result:
     """All that is asked for, as one JSON object."""
-    sizes = QUICK if options.quick else FULL
-    facts = machine()
     workflows.register()
-    with bring_up(options.database, options.postgres_url) as server:
-        head: Result = {
-            "benchmark": "engine",
-            "database": options.database,
-            "database_version": server.version,
-            "quick": options.quick,
-            "machine": facts,
-            "sizes": asdict(sizes),
-        }
-        result = head | asyncio.run(measure_all(server, sizes, only=options.only))
-        result["machine"] |= {"load_after": round(os.getloadavg()[0], 2)}
-        if options.peers:
-            result["peers"] = asyncio.run(peers.measure_all(options.database, server.database, quick=options.quick))
-    return result
+
+    def measure_peers(server: Server) -> Result:
+        return asyncio.run(peers.measure_all(options.database, server.database, quick=options.quick))
+
+    sizes = QUICK if options.quick else FULL
+    return run_benchmark("engine", options, sizes, MEASURES, peers=measure_peers if options.peers else None)
 
 
 def main() -> int:

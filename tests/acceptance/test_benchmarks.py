@@ -1,4 +1,4 @@
-"""The benchmarks' output: how results are shown, and that the engine's benchmark gives all it promises."""
+"""The benchmarks' output: how results are shown, and that each benchmark gives all it promises."""
 
 from __future__ import annotations
 
@@ -110,3 +110,19 @@ def test_the_quick_form_on_sqlite_prints_one_json_object_with_every_measure() ->
         value = value_at(measured, name)
         assert value is not None, name
         assert value > 0, name
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite
+@pytest.mark.timeout(300)
+def test_the_quick_form_of_the_api_s_benchmark_gives_every_figure() -> None:
+    command = [sys.executable, "-m", "benchmarks.api", "--database", "sqlite", "--quick", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    measured = json.loads(done.stdout)
+    assert measured["failed"] == {}
+    for name in (
+        *("upload_documents_per_second", "start_workflows_documents_per_second", "source_status_100k_seconds"),
+        *("batch_status_ms", "large_upload_mib_per_second"),
+    ):
+        assert measured[name] > 0, name
+    assert 0 <= measured["rss_growth_2gb_upload_mib"] < 64
