@@ -208,3 +208,94 @@ def test_no_words_are_no_table() -> None:
     from soliplex.ingester.lib.parsing.local.tables import grid_of
 
     assert grid_of([]) == []
+
+
+BODY_FONT, HEAVY_FONT = "/ABC+Serif", "/ABC+Serif-Bold"
+
+
+def line(text: str, top: float, *, font: str = BODY_FONT, size: float = 10, left: float = 50) -> Any:
+    from docling_core.types.doc.base import BoundingBox
+
+    from soliplex.ingester.lib.parsing.local.lines import Line, Style
+
+    box = BoundingBox(l=left, t=top, r=left + 5 * len(text), b=top + size)
+    return Line(text, box, Style(font, size))
+
+
+def cluster(label: str, *lines: Any) -> Any:
+    from docling_core.types.doc.labels import DocItemLabel
+
+    from soliplex.ingester.lib.parsing.local.lines import _cluster
+
+    return _cluster(DocItemLabel(label), lines)
+
+
+def labelled(clusters: list[Any], lines: list[Any]) -> list[tuple[str, str]]:
+    return [
+        (each.label.value, " / ".join(line.text for line in lines if line.is_inside(each.bbox))) for each in clusters
+    ]
+
+
+def test_a_heavy_line_above_a_paragraph_is_its_heading() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import with_headings
+
+    lines = [line("A heading", 100, font=HEAVY_FONT), *(line("text that goes on and on", 100 + 12 * n) for n in (1, 2))]
+    found = with_headings([cluster("text", *lines)], lines)
+    assert labelled(found, lines) == [
+        ("section_header", "A heading"),
+        ("text", "text that goes on and on / text that goes on and on"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "font", "size"),
+    [
+        ("small print", HEAVY_FONT, 7),
+        ("A heavy sentence that ends.", HEAVY_FONT, 10),
+        ("123", HEAVY_FONT, 10),
+        ("a long line " * 12, HEAVY_FONT, 10),
+        ("plain beginning", BODY_FONT, 10),
+    ],
+)
+def test_not_every_first_line_is_a_heading(text: str, font: str, size: float) -> None:
+    from soliplex.ingester.lib.parsing.local.lines import with_headings
+
+    first = line(text, 100, font=font, size=size)
+    lines = [first, *(line("text that goes on and on and on", 100 + 12 * n) for n in range(1, 9))]
+    assert [label for label, _ in labelled(with_headings([cluster("text", *lines)], lines), lines)] == ["text"]
+
+
+def test_a_paragraph_is_no_heading_whatever_the_model_says() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import with_headings
+
+    lines = [line("text that goes on and on", 100 + 12 * n) for n in range(4)]
+    found = with_headings([cluster("section_header", *lines[:2]), cluster("text", *lines[2:])], lines)
+    assert [each.label.value for each in found] == ["text", "text"]
+
+
+def test_lines_that_the_model_left_out_become_paragraphs() -> None:
+    from docling_core.types.doc.base import Size
+
+    from soliplex.ingester.lib.parsing.local.lines import left_out
+
+    seen = [line("what the model saw", 12.0 * n) for n in range(10, 30)]
+    orphans = [
+        line("Larger than the rest", 400, size=16),
+        line("a paragraph of", 450),
+        line("two lines", 462),
+        line("\u2022 an item", 500),
+        line("\u2022 another", 512),
+        line("in another column", 450, left=300),
+        line("page 7", 780),
+    ]
+    found = left_out([cluster("text", *seen)], [*seen, *orphans], Size(width=600, height=800))
+    assert sorted(labelled(found, orphans)) == sorted(
+        [
+            ("section_header", "Larger than the rest"),
+            ("text", "a paragraph of / two lines"),
+            ("list_item", "\u2022 an item"),
+            ("list_item", "\u2022 another"),
+            ("text", "in another column"),
+            ("page_footer", "page 7"),
+        ]
+    )

@@ -27,9 +27,9 @@ from soliplex.ingester.lib.parsing.registry import chosen_parser_name, parse_blo
 from soliplex.ingester.lib.parsing.results import Parsed, Parser
 
 __all__ = [
+    "PageRange",
     "ParseFailedError",
     "ParseOptions",
-    "PageRange",
     "Parsed",
     "Parser",
     "ParserMissingError",

@@ -4,6 +4,7 @@
     converters.py   docling's converters, made once for each set of options and kept
     pipeline.py     docling's pipeline for pages, told the three models that follow
     layout.py       where on a page are headings, text, tables and figures: rapid-layout
+    lines.py        what the type of a line tells: headings that were overlooked, and text that was left out
     tables.py       rows and columns, from where words stand
     ocr.py          pages that are pictures: rapidocr
     legacy.py       whether LibreOffice is there for what only it reads

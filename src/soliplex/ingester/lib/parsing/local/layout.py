@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, override
 
 import numpy as np
@@ -16,6 +15,7 @@ from docling.models.base_layout_model import BaseLayoutModel
 from docling_core.types.doc.base import BoundingBox, Size
 from docling_core.types.doc.labels import DocItemLabel
 
+from soliplex.ingester.lib.parsing.local.lines import lines_of, refined
 from soliplex.ingester.lib.parsing.local.ocr import LAYOUT_SCALE, needs_reading
 
 TEXT_IN_FIGURE: Final = 8
@@ -71,7 +71,7 @@ class RapidLayoutModel(BaseLayoutModel):
                 zip(found.boxes, found.class_names or (), found.scores or (), strict=True)
             )
         ]
-        return without_hiding_text(clusters, page, size)
+        return refined(without_hiding_text(clusters, page, size), page, size)
 
 
 @contextmanager
@@ -99,9 +99,10 @@ def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> Boundin
 def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
     """The clusters, changed where they would take text away: what is in figures, headers and footers is not read on."""
     shown = [cluster for cluster in clusters if not _is_figure_of_text(cluster, page, size)]
-    lines = _lines_of(page, size)
-    hidden = sum(line.length for line in lines if any(_is_inside(line, each.bbox) for each in shown if _hides(each)))
-    if hidden <= MOST_OF_TEXT * sum(line.length for line in lines):
+    lines = lines_of(page, size)
+    hiding = [cluster.bbox for cluster in shown if _hides(cluster)]
+    hidden = sum(len(line.text) for line in lines if any(line.is_inside(box) for box in hiding))
+    if hidden <= MOST_OF_TEXT * sum(len(line.text) for line in lines):
         return shown
     return [_as_text(cluster) for cluster in shown if cluster.label is not DocItemLabel.PICTURE]
 
@@ -119,22 +120,4 @@ def _is_figure_of_text(cluster: Cluster, page: Page, size: Size) -> bool:
         return False
     if needs_reading(page):  # a scanned page is one picture to the model, and its text is yet to come
         return cluster.bbox.area() > MOST_OF_PAGE * size.width * size.height
-    return sum(_is_inside(line, cluster.bbox) for line in _lines_of(page, size)) >= TEXT_IN_FIGURE
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The middle of a line of text, and how much of it there is."""
-
-    x: float
-    y: float
-    length: int
-
-
-def _lines_of(page: Page, size: Size) -> list[_Line]:
-    boxes = ((cell, cell.rect.to_bounding_box().to_top_left_origin(size.height)) for cell in page.cells)
-    return [_Line((box.l + box.r) / 2, (box.t + box.b) / 2, len(cell.text)) for cell, box in boxes]
-
-
-def _is_inside(line: _Line, box: BoundingBox) -> bool:
-    return box.l <= line.x <= box.r and box.t <= line.y <= box.b
+    return sum(line.is_inside(cluster.bbox) for line in lines_of(page, size)) >= TEXT_IN_FIGURE

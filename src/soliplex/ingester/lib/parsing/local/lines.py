@@ -1,0 +1,256 @@
+"""Lines of text on a page, and what their type tells: headings that the layout model overlooked, and text it left out.
+
+The model sees a picture. It does not know that a line above a paragraph is set in another font, nor need it find every
+line; docling then makes a paragraph of each line that was left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from docling.datamodel.base_models import Cluster, Page
+from docling_core.types.doc.base import BoundingBox, Size
+from docling_core.types.doc.labels import DocItemLabel
+from docling_core.types.doc.page import TextCell
+
+CONFIDENCE: Final = 0.9
+"""Above the thresholds that docling drops clusters below: these are made of text, which is there."""
+LARGER: Final = 1.15
+"""Of the size of most text, from which on a line is a heading whatever its weight."""
+NOT_SMALLER: Final = 0.95
+"""A heavier line that is smaller than most text is the name of an author, or a note."""
+LONGEST_HEADING: Final = 120
+HEADING_LINES: Final = 2
+SAME_LINE: Final = 0.5
+NEXT_LINE: Final = 0.8
+"""Of a line's height: the gap to the line before it in the same paragraph is smaller."""
+SAME_SIZE: Final = 1.12
+MARGIN: Final = 0.07
+"""Share of the page's height that its header and its footer may take."""
+_HEAVY: Final = re.compile(r"bold|black|heavy|demi|medium|[-,]b[di]?$|cmbx|\.b$", re.IGNORECASE)
+_BULLET: Final = re.compile(
+    r"[\u2022\u25cf\u25aa\u25e6\u2023\u2043\uf0b7\uf0a7\uf06f\u2610\u2611\u2612\u2013\u2014*-]\s"
+)
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+_OPEN_END: Final = re.compile(r"[,;:\u2014-]$|[^.][.]$|[!]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How text is set."""
+
+    font: str
+    size: float
+
+    @property
+    def is_heavy(self) -> bool:
+        return _HEAVY.search(self.font) is not None
+
+    def is_larger_than(self, body: Style) -> bool:
+        return self.size > body.size * LARGER
+
+    def stands_out_from(self, body: Style) -> bool:
+        heavier = self.is_heavy and not body.is_heavy and self.size >= body.size * NOT_SMALLER
+        return heavier or self.is_larger_than(body)
+
+    def is_like(self, body: Style) -> bool:
+        return self.font == body.font and not self.is_larger_than(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text, from the top left of the page."""
+
+    text: str
+    box: BoundingBox
+    style: Style
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.box.l + self.box.r) / 2, (self.box.t + self.box.b) / 2
+
+    @property
+    def height(self) -> float:
+        return self.box.b - self.box.t
+
+    def is_inside(self, box: BoundingBox) -> bool:
+        x, y = self.middle
+        return box.l <= x <= box.r and box.t <= y <= box.b
+
+
+def lines_of(page: Page, size: Size) -> list[Line]:
+    """As the page holds them, which may be in pieces."""
+    lines = _read(page.cells, size)
+    words = _read(page.parsed_page.word_cells, size) if page.parsed_page else []
+    return [_with_lightest_font(line, words) if line.style.is_heavy else line for line in lines]
+
+
+def _read(cells: Iterable[TextCell], size: Size) -> list[Line]:
+    boxes = ((cell, cell.rect.to_bounding_box().to_top_left_origin(size.height)) for cell in cells)
+    return [
+        Line(cell.text.strip(), box, Style(getattr(cell, "font_name", "") or "", box.b - box.t))
+        for cell, box in boxes
+        if cell.text.strip()
+    ]
+
+
+def _with_lightest_font(line: Line, words: Sequence[Line]) -> Line:
+    """A line has the font of its first word; one with a heavy beginning is not heavy."""
+    inside = (word.style.font for word in words if not word.style.is_heavy and word.is_inside(line.box))
+    font = next(inside, line.style.font)
+    return replace(line, style=replace(line.style, font=font))
+
+
+def body_style(clusters: Sequence[Cluster], lines: Sequence[Line]) -> Style | None:
+    """The style of most characters in what the model takes for text, or else of all.
+
+    Sizes a little apart are one, since they are measured and not told.
+    """
+    boxes = [cluster.bbox for cluster in clusters if cluster.label is DocItemLabel.TEXT]
+    texts = [line for line in lines if any(line.is_inside(box) for box in boxes)]
+    weights = Counter[tuple[str, int]]()
+    for line in texts or lines:
+        weights[line.style.font, round(line.style.size)] += len(line.text)
+    if not weights:
+        return None
+    font, size = weights.most_common(1)[0][0]
+    return Style(font, float(size))
+
+
+def with_headings(clusters: Sequence[Cluster], lines: Sequence[Line]) -> list[Cluster]:
+    """The clusters, with headings made of text that is set like one, or taken from the beginning of a paragraph."""
+    body = body_style(clusters, lines)
+    if body is None:
+        return list(clusters)
+    found: list[Cluster] = []
+    for cluster in clusters:
+        rows = _rows(line for line in lines if line.is_inside(cluster.bbox))
+        found += _corrected(cluster, rows, body) if rows else [cluster]
+    return found
+
+
+def _corrected(cluster: Cluster, rows: Sequence[Sequence[Line]], body: Style) -> list[Cluster]:
+    match cluster.label:
+        case DocItemLabel.TEXT:
+            return _parted(cluster, rows, body)
+        case DocItemLabel.SECTION_HEADER if len(rows) > 1 and all(line.style.is_like(body) for line in flat(rows)):
+            return [cluster.model_copy(update={"label": DocItemLabel.TEXT})]
+        case _:
+            return [cluster]
+
+
+def _parted(cluster: Cluster, rows: Sequence[Sequence[Line]], body: Style) -> list[Cluster]:
+    """The heading at the beginning of a paragraph, and the rest of it."""
+    outstanding = itertools.takewhile(lambda row: all(line.style.stands_out_from(body) for line in row), rows)
+    heading = list(outstanding)
+    rest = flat(rows[len(heading) :])
+    if not heading or not _reads_as_heading(heading):
+        return [cluster]
+    parts = [_cluster(DocItemLabel.SECTION_HEADER, flat(heading))]
+    return parts + ([_cluster(DocItemLabel.TEXT, rest)] if rest else [])
+
+
+def _reads_as_heading(rows: Sequence[Sequence[Line]]) -> bool:
+    text = " ".join(line.text for line in flat(rows))
+    fits = len(rows) <= HEADING_LINES and len(text) <= LONGEST_HEADING
+    return fits and bool(_WORD.search(text)) and not _OPEN_END.search(text)
+
+
+def flat(rows: Iterable[Sequence[Line]]) -> list[Line]:
+    return [line for row in rows for line in row]
+
+
+def left_out(clusters: Sequence[Cluster], lines: Sequence[Line], size: Size) -> list[Cluster]:
+    """Clusters of the lines that are in none, put together to paragraphs."""
+    body = body_style(clusters, lines)
+    orphans = [line for line in lines if not any(line.is_inside(cluster.bbox) for cluster in clusters)]
+    if body is None:
+        return []
+    # A page of which the model saw little is one whose margins it did not judge, either.
+    margins = size.height * MARGIN if len(orphans) * 2 < len(lines) else 0.0
+    return [_cluster(_label(block, body, size, margins), flat(block)) for block in _blocks(_rows(orphans))]
+
+
+def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: float) -> DocItemLabel:
+    """Weight alone makes no heading here: what the model leaves out are labels and margins as often as text."""
+    lines, box = flat(block), _around(flat(block))
+    is_larger = all(line.style.is_larger_than(body) for line in lines)
+    if not is_larger and box.t > size.height - margins:
+        return DocItemLabel.PAGE_FOOTER
+    if not is_larger and box.b < margins:
+        return DocItemLabel.PAGE_HEADER
+    if _BULLET.match(lines[0].text):
+        return DocItemLabel.LIST_ITEM
+    return DocItemLabel.SECTION_HEADER if is_larger and _reads_as_heading(block) else DocItemLabel.TEXT
+
+
+def _rows(lines: Iterable[Line]) -> list[list[Line]]:
+    """Pieces of one line put together: side by side, and close to each other."""
+    rows: list[list[Line]] = []
+    for line in sorted(lines, key=lambda each: (round(each.middle[1]), each.box.l)):
+        row = next((row for row in rows[-6:] if _continues_row(row, line)), None)
+        if row is None:
+            rows.append([line])
+        else:
+            row.append(line)
+    return rows
+
+
+def _continues_row(row: Sequence[Line], line: Line) -> bool:
+    height = max(line.height, row[-1].height)
+    beside = abs(line.middle[1] - row[-1].middle[1]) < height * SAME_LINE
+    return beside and any(_gap(each.box, line.box) < height * 1.5 for each in row)
+
+
+def _gap(one: BoundingBox, other: BoundingBox) -> float:
+    return max(one.l, other.l) - min(one.r, other.r)
+
+
+def _blocks(rows: Sequence[Sequence[Line]]) -> list[list[Sequence[Line]]]:
+    """Rows below each other put together, as long as they are of one size and none begins an item of a list."""
+    blocks: list[list[Sequence[Line]]] = []
+    for row in rows:
+        block = next((each for each in reversed(blocks[-8:]) if _continues_block(each[-1], row)), None)
+        if block is None:
+            blocks.append([row])
+        else:
+            block.append(row)
+    return blocks
+
+
+def _continues_block(above: Sequence[Line], row: Sequence[Line]) -> bool:
+    one, other = _around(above), _around(row)
+    heights = sorted((above[0].height, row[0].height))
+    if (
+        _BULLET.match(row[0].text)
+        or heights[1] > heights[0] * SAME_SIZE
+        or above[0].style.is_heavy != row[0].style.is_heavy
+    ):
+        return False
+    return other.t - one.t >= 0 and other.t - one.b < heights[1] * NEXT_LINE and _gap(one, other) < 0
+
+
+def _cluster(label: DocItemLabel, lines: Sequence[Line]) -> Cluster:
+    return Cluster(id=0, label=label, confidence=CONFIDENCE, bbox=_around(lines))
+
+
+def _around(lines: Sequence[Line]) -> BoundingBox:
+    return BoundingBox(
+        l=min(line.box.l for line in lines),
+        t=min(line.box.t for line in lines),
+        r=max(line.box.r for line in lines),
+        b=max(line.box.b for line in lines),
+    )
+
+
+def refined(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
+    """What the model found, corrected by what the lines tell."""
+    lines = lines_of(page, size)
+    headed = with_headings(clusters, lines)
+    clusters = [*headed, *left_out(headed, lines, size)]
+    return [cluster.model_copy(update={"id": number}) for number, cluster in enumerate(clusters)]
