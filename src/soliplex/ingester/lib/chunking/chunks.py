@@ -68,7 +68,8 @@ def chunk(document: Mapping[str, Any] | None, markdown: str, options: ChunkOptio
     blocks = list(bounded(docling_document.blocks_of(document))) if document else []
     if not blocks:
         blocks = list(bounded(markdown_text.blocks_of(markdown, options.separator)))
-    return _numbered(passage for section in _sections(blocks) for passage in _passages(section, options))
+    told = set[tuple[str, ...]]()
+    return _numbered(passage for section in _sections(blocks) for passage in _passages(section, options, told))
 
 
 type _Passage = tuple[tuple[str, ...], Sequence[Block]]
@@ -82,9 +83,11 @@ def _sections(blocks: Sequence[Block]) -> Iterator[list[Weighed]]:
         yield list(section)
 
 
-def _passages(section: Sequence[Weighed], options: ChunkOptions) -> Iterator[_Passage]:
-    headings, room = _headings(section[0].block.headings, options.chunk_size)
-    fitting = [piece for it in section for piece in _pieces(it, room, options.chunk_overlap)]
+def _passages(section: Sequence[Weighed], options: ChunkOptions, told: set[tuple[str, ...]]) -> Iterator[_Passage]:
+    path = section[0].block.headings
+    headings, room = _headings(path, options.chunk_size)
+    blocks = [*_left_out(path, len(headings), told), *section]
+    fitting = [piece for it in blocks for piece in _pieces(it, room, options.chunk_overlap)]
     for group in _groups(fitting, options.chunker_type):
         members = fitting[group.start : group.stop]
         # Rather before a paragraph than between two items of a list.
@@ -102,6 +105,15 @@ def _headings(path: tuple[str, ...], size: int) -> tuple[tuple[str, ...], int]:
             break
         kept.insert(0, heading)
     return tuple(kept), size - FRAME - sum(weigh(kept))
+
+
+def _left_out(path: tuple[str, ...], borne: int, told: set[tuple[str, ...]]) -> Iterator[Weighed]:
+    """Headings too long to go with every chunk below them: text of the first of these, or nobody would find them."""
+    for depth in range(1, len(path) - borne + 1):
+        if path[:depth] not in told:
+            told.add(path[:depth])
+            heading = path[depth - 1]
+            yield Weighed(Block(heading), weigh([heading])[0])
 
 
 def _pieces(it: Weighed, room: int, overlap: int) -> Iterator[Weighed]:

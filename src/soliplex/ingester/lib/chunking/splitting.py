@@ -96,17 +96,26 @@ _LONGEST_FENCE: Final = 40
 
 
 def _spans(text: str, unit: re.Pattern[str], limit: int) -> list[Span]:
-    """Sentences or lines; those heavier than the limit as words."""
+    """Sentences or lines; those heavier than the limit as words, and such words as parts."""
     spans = list[Span]()
     for span in _weighed(text, ((found.start(), found.end()) for found in unit.finditer(text)), rank=0):
-        spans += [span] if span.weight <= limit else _words(text, span)
+        spans += [span] if span.weight <= limit else _words(text, span, limit)
     return spans
 
 
-def _words(text: str, span: Span) -> Iterator[Span]:
+def _words(text: str, span: Span, limit: int) -> Iterator[Span]:
     found = _WORD.finditer(text, span.start, span.end)
-    words = _weighed(text, ((word.start(), word.end()) for word in found), rank=1)
-    yield from (word._replace(rank=0) if word.start == span.start else word for word in words)
+    for word in _weighed(text, ((word.start(), word.end()) for word in found), rank=1):
+        first = word._replace(rank=0) if word.start == span.start else word
+        yield from [first] if word.weight <= limit else _letters(first, limit)
+
+
+def _letters(word: Span, limit: int) -> Iterator[Span]:
+    """Parts of a word that is too heavy by itself. No letter is more than one token."""
+    step = max(limit // 2, 1)
+    for start in range(word.start, word.end, step):
+        end = min(start + step, word.end)
+        yield Span(start, end, end - start, word.rank)
 
 
 def _weighed(text: str, places: Iterable[tuple[int, int]], rank: int) -> Iterator[Span]:
