@@ -1,7 +1,7 @@
 """Writes ONNX models: as much of the format as one small graph needs.
 
 An ONNX file is a Protocol Buffers message, and a message is a row of numbered fields. The `onnx` package could write
-it too; it weighs forty megabytes with what it asks for, and nothing else here would use it. Field numbers are those of
+it too, but nothing else here would use it. Field numbers are those of
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 """
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Precision(StrEnum):
-    """Numbers the layers compute with. int8 takes half the time of fp32; the angle between both is of cosine .99."""
+    """Numbers the layers compute with. int8 takes two thirds of fp32's time; their vectors are at a cosine of .99."""
 
     FP32 = "fp32"
     INT8 = "int8"

@@ -1,4 +1,4 @@
-"""`wordllama`: averaged word vectors, fifty times as fast as a language model and less exact. Nothing is downloaded."""
+"""`wordllama`: averaged word vectors, many times as fast as a language model and less exact. Nothing is downloaded."""
 
 from __future__ import annotations
 
