@@ -265,9 +265,15 @@ _GROUPS: Final = """
       FROM rungroup g"""
 
 
+KEPT: Final = frozenset({"stepconfig", "configset", "configsetitem"})
+"""Nothing ever deletes these, and the engine remembers them."""
+
+
 async def empty() -> None:
     async with Database.engine().begin() as connection:
         for table in reversed(metadata.sorted_tables):
+            if table.name in KEPT:
+                continue
             if table.name == "runstep":
                 await connection.execute(table.delete().where(table.c.parent_step_id.is_not(None)))
             await connection.execute(table.delete())
