@@ -125,7 +125,7 @@ class _Rows:
 def _chunk_row(store: Any, document_id: str, chunk: RagChunk) -> Any:
     headings = chunk.metadata.get("headings") or []
     return store.ChunkRecord(
-        id=chunk.id,
+        id=str(uuid5(_IDS, f"{document_id} {chunk.id}")),  # the same passage may stand in several documents
         document_id=document_id,
         content=chunk.content,
         content_fts="\n".join([*headings, chunk.content]),

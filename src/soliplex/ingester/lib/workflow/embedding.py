@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from soliplex.ingester.lib.chunking import Chunk, embedding_text
-from soliplex.ingester.lib.embedding import EmbedOptions, open_cached_embedder
+from soliplex.ingester.lib.embedding import EmbeddingRefusedError, EmbedOptions, open_cached_embedder
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowStepType
 from soliplex.ingester.lib.operations import record_history
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
@@ -19,7 +19,7 @@ DOCUMENTS_AT_ONCE: Final = 64
 async def embed_document(batch: list[StepContext]) -> list[Any]:
     """Embed the chunks of the documents. One whose chunks cannot be read fails alone."""
     results: list[Any] = [None] * len(batch)
-    waiting: list[tuple[int, StepContext, list[dict[str, Any]]]] = []
+    waiting: list[_Waiting] = []
     for number, step in enumerate(batch):
         try:
             chunks = await _chunks(step)
@@ -45,23 +45,32 @@ async def _chunks(step: StepContext) -> list[dict[str, Any]] | None:
     return await read_json(doc_hash, ArtifactType.CHUNKS, chunked.config_id)
 
 
-async def _embed_all(
-    waiting: Sequence[tuple[int, StepContext, list[dict[str, Any]]]],
-) -> list[tuple[int, dict[str, Any]]]:
-    if not waiting:
-        return []
-    # Steps that share a call share their configuration only where it is the same.
-    results: list[tuple[int, dict[str, Any]]] = []
+type _Waiting = tuple[int, StepContext, list[dict[str, Any]]]
+"""The place of a step in the batch, the step, and its chunks."""
+
+
+async def _embed_all(waiting: Sequence[_Waiting]) -> list[tuple[int, Any]]:
+    results: list[tuple[int, Any]] = []
     options = {number: EmbedOptions.read(step["step_params"]) for number, step, _ in waiting}
     for chosen in dict.fromkeys(options.values()):
-        some = [each for each in waiting if options[each[0]] == chosen]
-        async with open_cached_embedder(chosen) as embedder:
-            texts = [embedding_text(Chunk.from_json(chunk)) for _, _, chunks in some for chunk in chunks]
-            vectors = iter(await embedder.embed(texts)) if texts else iter(())
-        for number, step, chunks in some:
-            embedded = [{**chunk, **_about(step), "embedding": next(vectors)} for chunk in chunks]
-            results.append((number, await _keep(step, embedded)))
+        results += await _embed_some([each for each in waiting if options[each[0]] == chosen], chosen)
     return results
+
+
+async def _embed_some(some: Sequence[_Waiting], options: EmbedOptions) -> list[tuple[int, Any]]:
+    texts = [embedding_text(Chunk.from_json(chunk)) for _, _, chunks in some for chunk in chunks]
+    try:
+        async with open_cached_embedder(options) as embedder:
+            vectors = iter(await embedder.embed(texts)) if texts else iter(())
+    except EmbeddingRefusedError as exc:
+        if len(some) == 1:
+            return [(some[0][0], exc)]
+        # One of the documents is refused: it must not take the others along.
+        return [result for each in some for result in await _embed_some([each], options)]
+    return [
+        (number, await _keep(step, [{**chunk, **_about(step), "embedding": next(vectors)} for chunk in chunks]))
+        for number, step, chunks in some
+    ]
 
 
 def _about(step: StepContext) -> dict[str, Any]:
