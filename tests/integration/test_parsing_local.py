@@ -83,6 +83,20 @@ def test_another_reader_of_pdf_may_be_chosen(parse: Parse) -> None:
     assert not parsed.warnings
 
 
+def test_pdfium_reads_what_docling_s_own_reader_cannot(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    convert = local_parser._converted
+
+    def fail_by_default(path: Path, kind: str, options: ParseOptions) -> Any:
+        if options.pdf_backend is None:
+            raise ParseFailedError("docling-parse could not load document")
+        return convert(path, kind, options)
+
+    monkeypatch.setattr(local_parser, "_converted", fail_by_default)
+    parsed = parse(pdf(BODY), "application/pdf")
+    assert "sentence 11 of a page" in parsed.markdown
+    assert not parsed.warnings
+
+
 def test_a_scanned_page_is_read(parse: Parse) -> None:
     page = scanned("Invoice for the\ndelivery of apples")
     assert "delivery of apples" in " ".join(parse(page, "application/pdf").markdown.split())
@@ -271,6 +285,15 @@ def test_a_paragraph_is_no_heading_whatever_the_model_says() -> None:
     lines = [line("text that goes on and on", 100 + 12 * n) for n in range(4)]
     found = with_headings([cluster("section_header", *lines[:2]), cluster("text", *lines[2:])], lines)
     assert [each.label.value for each in found] == ["text", "text"]
+
+
+def test_what_is_large_at_the_top_of_a_page_is_a_heading() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import with_headings
+
+    chapter, running, text = line("Chapter 3", 20, size=20), line("Chapter 3", 20), line("text that goes on", 80)
+    for first, expected in ((chapter, "section_header"), (running, "page_header")):
+        found = with_headings([cluster("page_header", first), cluster("text", text)], [first, text])
+        assert found[0].label.value == expected
 
 
 def test_lines_that_the_model_left_out_become_paragraphs() -> None:

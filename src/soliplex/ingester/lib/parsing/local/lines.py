@@ -140,6 +140,8 @@ def _corrected(cluster: Cluster, rows: Sequence[Sequence[Line]], body: Style) ->
             return _parted(cluster, rows, body)
         case DocItemLabel.SECTION_HEADER if len(rows) > 1 and all(line.style.is_like(body) for line in flat(rows)):
             return [cluster.model_copy(update={"label": DocItemLabel.TEXT})]
+        case DocItemLabel.PAGE_HEADER if all(line.style.is_larger_than(body) for line in flat(rows)):
+            return [cluster.model_copy(update={"label": DocItemLabel.SECTION_HEADER})]  # a chapter begins here
         case _:
             return [cluster]
 

@@ -42,6 +42,7 @@ FAR_LESS: Final = 0.5
 """Share of a page's text below which the layout has lost it; what docling leaves out on purpose is a tenth."""
 _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 """Nothing may be fetched at run time; and that there is no torch, we know."""
+PDFIUM: Final = "pypdfium2"
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
 
@@ -64,6 +65,7 @@ class LocalParser:
         """The same for a caller that has a process to itself."""
         if find_spec("docling") is None:
             raise ParserMissingError("the local parser is not installed; pip install 'soliplex-ingester[local]'")
+        os.environ.update(_OFFLINE)  # read when docling is first imported, by what it imports
         kind = media_type(mime_type)
         with pdfium.LOCK:
             return _parse(path, kind, options)
@@ -92,7 +94,7 @@ def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
     if not pages:
         raise ParseFailedError(f"the PDF has no pages {options.page_range}")
     try:
-        document = _converted(path, "application/pdf", options)
+        document = _converted_pdf(path, options)
     except ParseFailedError:
         if not any(page.paragraphs for page in pages):
             raise
@@ -103,6 +105,16 @@ def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
     return to_parsed(
         of_pages(path.stem, pages), warnings=("the layout was not understood; the text is without structure",)
     )
+
+
+def _converted_pdf(path: Path, options: ParseOptions) -> DoclingDocument:
+    """By docling's own reader, or by PDFium where that cannot read the file."""
+    try:
+        return _converted(path, "application/pdf", options)
+    except ParseFailedError:
+        if options.pdf_backend == PDFIUM:
+            raise
+        return _converted(path, "application/pdf", options.model_copy(update={"pdf_backend": PDFIUM}))
 
 
 def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
@@ -143,7 +155,6 @@ def _converted(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
 
 
 def _convert(path: Path, options: ParseOptions) -> Any:
-    os.environ.update(_OFFLINE)
     from docling.datamodel.settings import DEFAULT_PAGE_RANGE  # noqa: PLC0415  seven seconds
 
     from soliplex.ingester.lib.parsing.local.converters import converter  # noqa: PLC0415  seven seconds
@@ -152,7 +163,7 @@ def _convert(path: Path, options: ParseOptions) -> Any:
         ocr=options.ocr,
         force_ocr=options.force_ocr,
         tables=options.do_table_structure,
-        robust=options.pdf_backend == "pypdfium2",
+        robust=options.pdf_backend == PDFIUM,
     )
     try:
         with warnings.catch_warnings():
