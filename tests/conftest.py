@@ -45,8 +45,12 @@ def clean_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    with open_server(tmp_path_factory.mktemp("server") / "postgres") as server:
+def postgres_server() -> Iterator[PostgresServer]:
+    # Not below pytest's own folder: another pytest that starts takes it away from the user the server runs as.
+    with (
+        tempfile.TemporaryDirectory(prefix="soliplex-tests-") as folder,
+        open_server(Path(folder) / "postgres") as server,
+    ):
         yield server
 
 
