@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -10,12 +11,19 @@ from typing import Any, Final, cast
 from soliplex.ingester.lib.models import ArtifactType, Document, HistoryAction, RunStep
 from soliplex.ingester.lib.operations import record_history
 from soliplex.ingester.lib.parsing import Parsed, ParseOptions, chosen_parser_name, parser_named
+from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.parsing.pages import merged, page_ranges
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.errors import HandlerCrashed
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, required, write_json
 
+_log = logging.getLogger(__name__)
+
 _PARSE: Final = "soliplex.ingester.lib.parsing.registry.parse_blocking"
+PDF: Final = "application/pdf"
+SECOND_BACKEND: Final = "pypdfium2"
+"""Reads PDFs that crash the first, with less of their structure."""
 _COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
 
 
@@ -79,6 +87,19 @@ async def _parse(path: Path, mime_type: str, options: ParseOptions, processes: P
     name = chosen_parser_name(options)
     if name == "docling-serve":
         return await parser_named(name).parse(path, mime_type=mime_type, options=options)
+    try:
+        return await _parse_in_process(name, path, mime_type, options, processes)
+    except HandlerCrashed:
+        if media_type(mime_type) != PDF or options.pdf_backend == SECOND_BACKEND:
+            raise
+        _log.warning("%s crashed the parser's process; it is read in another way", path.name)
+        other = options.model_copy(update={"pdf_backend": SECOND_BACKEND})
+        return await _parse_in_process(name, path, mime_type, other, processes)
+
+
+async def _parse_in_process(
+    name: str, path: Path, mime_type: str, options: ParseOptions, processes: ProcessPool
+) -> Parsed:
     arguments = {"parser": name, "path": path, "mime_type": mime_type, "options": options}
     return cast("Parsed", await processes.run(_PARSE, arguments))
 
