@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from statistics import median
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 
 from benchmarks import workflows
 from benchmarks.databases import Server, open_fresh, settle
 from benchmarks.driving import copy_runs
-from benchmarks.http_server import Connection, ServerProcess, serving
+from benchmarks.http_server import FORM, Connection, ServerProcess, serving
 from benchmarks.measuring import Measure, run_benchmark
 from benchmarks.report import Line, Result, Target, parse_options, show
 from soliplex.ingester.lib.models import Database
@@ -39,6 +40,7 @@ MULTIPART: Final = "multipart/form-data; boundary=x"
 
 LINES: Final = (
     Line("documents/s uploaded, {connections} connections", "upload_documents_per_second", Target(400)),
+    Line("… processor time of the server, µs a document", "upload_python_us"),
     Line("documents/s started, {started:,} in a call", "start_workflows_documents_per_second", Target(5_000)),
     Line("source status of {uris:,} URIs, s", "source_status_100k_seconds"),
     Line("status of a batch of {steps:,} steps, ms", "batch_status_ms"),
@@ -66,24 +68,31 @@ QUICK: Final = Sizes(samples=2, uploads=400, started=5_000, steps=100_000, quest
 
 
 @asynccontextmanager
-async def _served(server: Server) -> AsyncGenerator[tuple[ServerProcess, Connection]]:
-    """A fresh database, a server on it, and a connection to that."""
-    async with open_fresh(server) as url, serving(url) as process, process.connected() as connection:
-        yield process, connection
+async def _served(server: Server) -> AsyncGenerator[tuple[ServerProcess, int]]:
+    """A fresh database, a server on it, and a batch."""
+    async with open_fresh(server) as url, serving(url) as process:
+        async with process.connected() as connection:
+            made = await connection.post("/batch/", {"source": SOURCE, "name": "benchmark"})
+        yield process, made.expect(201)["batch_id"]
 
 
 async def upload_documents_per_second(server: Server, sizes: Sizes) -> Result:
     """Small documents, one after the other on each connection."""
     rates: list[float] = []
-    async with _served(server) as (process, connection), AsyncExitStack() as stack:
-        batch_id = await _new_batch(connection)
+    async with _served(server) as (process, batch_id), AsyncExitStack() as stack:
         lines = [await stack.enter_async_context(process.connected()) for _ in range(sizes.connections)]
         await _upload(lines, batch_id, first=0, count=10 * sizes.connections)
+        before = process.processor_seconds()
         for sample in range(1, sizes.samples + 1):
             began = time.perf_counter()
             await _upload(lines, batch_id, first=sample * sizes.uploads + 1_000, count=sizes.uploads)
             rates.append(sizes.uploads / (time.perf_counter() - began))
-    return {"upload_documents_per_second": median(rates), "upload_documents_per_second_samples": rates}
+        used = process.processor_seconds() - before
+    return {
+        "upload_documents_per_second": median(rates),
+        "upload_documents_per_second_samples": rates,
+        "upload_python_us": used / (sizes.uploads * sizes.samples) * 1e6,
+    }
 
 
 async def _upload(lines: list[Connection], batch_id: int, *, first: int, count: int) -> None:
@@ -112,14 +121,14 @@ _END: Final = b"\r\n--x--\r\n"
 async def start_workflows_documents_per_second(server: Server, sizes: Sizes) -> Result:
     """Documents of a batch for which a five-step workflow is started, in one call."""
     rates: list[float] = []
-    async with _served(server) as (_, connection):
-        batch_id = await _new_batch(connection)
+    async with _served(server) as (process, batch_id):
         await _fill_documents(batch_id, sizes.started)
         form = {"batch_id": batch_id, "workflow_definition_id": "test_wf", "param_id": "test_base"}
-        for _ in range(sizes.samples):
-            began = time.perf_counter()
-            told = (await connection.post("/batch/start-workflows", form)).expect(201)
-            rates.append(told["workflows"] / (time.perf_counter() - began))
+        async with process.connected() as connection:
+            for _ in range(sizes.samples):
+                began = time.perf_counter()
+                told = (await connection.post("/batch/start-workflows", form)).expect(201)
+                rates.append(told["workflows"] / (time.perf_counter() - began))
     name = "start_workflows_documents_per_second"
     return {name: median(rates), f"{name}_samples": rates}
 
@@ -127,16 +136,17 @@ async def start_workflows_documents_per_second(server: Server, sizes: Sizes) -> 
 async def source_status_100k_seconds(server: Server, sizes: Sizes) -> Result:
     """What a client has against what is stored: half of it unchanged, a quarter changed, a quarter new."""
     seconds: list[float] = []
-    async with _served(server) as (_, connection):
-        await _fill_documents(await _new_batch(connection), sizes.uris * 3 // 4)
+    async with _served(server) as (process, batch_id):
+        await _fill_documents(batch_id, sizes.uris * 3 // 4)
         changed = range(sizes.uris // 2, sizes.uris)
         hashes = {_uri(number): _hash(number + 1 if number in changed else number) for number in range(sizes.uris)}
-        form = {"source": SOURCE, "hashes": json.dumps(hashes)}
-        for _ in range(sizes.samples):
-            began = time.perf_counter()
-            answer = await connection.post("/source-status", form)
-            seconds.append(time.perf_counter() - began)
-            _expect_statuses(answer.expect(200), sizes.uris)
+        body = urlencode({"source": SOURCE, "hashes": json.dumps(hashes)}).encode()
+        async with process.connected() as connection:
+            for _ in range(sizes.samples):
+                began = time.perf_counter()
+                answer = await connection.send("POST", "/source-status", body, FORM)
+                seconds.append(time.perf_counter() - began)
+                _expect_statuses(answer.expect(200), sizes.uris)
     return {"source_status_100k_seconds": median(seconds), "source_status_100k_seconds_samples": seconds}
 
 
@@ -150,26 +160,25 @@ def _expect_statuses(told: dict[str, Any], uris: int) -> None:
 async def batch_status_ms(server: Server, sizes: Sizes) -> Result:
     """The status of a batch, when its runs have so many steps."""
     milliseconds: list[float] = []
-    async with _served(server) as (_, connection):
-        batch_id = await _new_batch(connection)
+    async with _served(server) as (process, batch_id):
         created = await operations.create_run_group(
             workflows.FIVE_STEPS, None, [operations.NewRun(doc_id=_hash(0))], batch_id=batch_id
         )
         runs = sizes.steps // len(workflows.FIVE_STEPS.steps)
         await copy_runs(created, runs - 1)
-        for _ in range(sizes.questions):
-            began = time.perf_counter()
-            answer = await connection.get(f"/batch/status?batch_id={batch_id}")
-            milliseconds.append((time.perf_counter() - began) * 1000)
-            if answer.expect(200)["workflow_count"] != {"PENDING": runs}:
-                raise RuntimeError(f"the batch should have {runs} runs: {answer.body[:300]!r}")
+        async with process.connected() as connection:
+            for _ in range(sizes.questions):
+                began = time.perf_counter()
+                answer = await connection.get(f"/batch/status?batch_id={batch_id}")
+                milliseconds.append((time.perf_counter() - began) * 1000)
+                if answer.expect(200)["workflow_count"] != {"PENDING": runs}:
+                    raise RuntimeError(f"the batch should have {runs} runs: {answer.body[:300]!r}")
     return {"batch_status_ms": median(milliseconds), "batch_status_ms_samples": milliseconds}
 
 
 async def rss_growth_2gb_upload_mib(server: Server, sizes: Sizes) -> Result:
     """How much more memory the server takes, at most, while a large document comes in."""
-    async with _served(server) as (process, connection):
-        batch_id = await _new_batch(connection)
+    async with _served(server) as (process, batch_id), process.connected() as connection:
         await _upload_large(connection, batch_id, 16)
         before = process.memory_mib()
         process.forget_most_memory()
@@ -192,10 +201,6 @@ async def _upload_large(connection: Connection, batch_id: int, mebibytes: int) -
 
     size = len(head) + mebibytes * BLOCK + len(_END)
     (await connection.stream("/document/ingest-document", size, blocks(), MULTIPART)).expect(201)
-
-
-async def _new_batch(connection: Connection) -> int:
-    return (await connection.post("/batch/", {"source": SOURCE, "name": "benchmark"})).expect(201)["batch_id"]
 
 
 def _uri(number: int) -> str:
