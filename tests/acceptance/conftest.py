@@ -48,3 +48,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lancedb") / "papers"
     asyncio.run(fill(path))
     return path
+
+
+_ON_ONE_DATABASE = frozenset({"test_openapi.py", "test_seed_examples.py", "test_interface.py", "test_bad_input.py"})
+"""What these try goes through the same code on both databases: on PostgreSQL only where all the time is taken."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in _ON_ONE_DATABASE and item.get_closest_marker("postgres"):
+            item.add_marker(pytest.mark.slow)

@@ -26,7 +26,7 @@ async def search(
     meta: Annotated[list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Only with this.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search what was ingested: by meaning, by words, or by both.
+    """Search what was ingested by meaning, words or both.
 
     Exit code 1 if nothing was found.
     """
