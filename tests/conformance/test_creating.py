@@ -83,14 +83,15 @@ async def test_the_number_of_statements_does_not_depend_on_the_number_of_runs(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = linear("a", "b", "c")
-    await driver.start(flow, 1)
+    for _ in range(2):  # what the first stores, the second finds and remembers
+        await driver.start(flow, 1)
     with recorded_statements(monkeypatch) as for_one:
         await driver.start(flow, 1)
     with recorded_statements(monkeypatch) as for_many:
         await driver.start(flow, 2_000)
     assert for_many == for_one
     assert len(for_one) <= 12
-    assert await scalar("SELECT count(*) FROM runstep") == 2_002 * 3
+    assert await scalar("SELECT count(*) FROM runstep") == 2_003 * 3
 
 
 async def test_equal_configurations_are_stored_once(driver: Driver) -> None:

@@ -41,7 +41,7 @@ TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", 
 """The counters that are told."""
 INSIDE: Final = {
     "inside_claim": (claim, "claim_script", "claim_ready_keyed"),
-    "inside_finish": (finish, "finish_script", "release_dependents"),
+    "inside_finish": (finish, "finish_script", "complete_steps"),
 }
 """Points within a transaction: the script, and the statement after which the fault strikes."""
 type Fault = Literal["die", "hang", "stop"]

@@ -16,7 +16,8 @@ import time
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,7 @@ class _Open:
     engine: AsyncEngine
     scripts: ThreadLink | None = None
     temporary: Path | None = None
+    number: int = field(default_factory=count().__next__)
 
 
 class Database:
@@ -99,7 +101,7 @@ class Database:
     @classmethod
     def identity(cls) -> int:
         """Changes whenever another database is opened: for caches of what a database holds."""
-        return id(cls._opened())
+        return cls._opened().number
 
     @classmethod
     def is_postgres(cls) -> bool:
@@ -257,6 +259,9 @@ def _ping_what_was_idle(engine: AsyncEngine) -> None:
 
     @event.listens_for(engine.sync_engine, "checkout")
     def ping(connection: Any, record: Any, _proxy: Any) -> None:
+        if connection.driver_connection.is_closed():
+            # Found out by whoever used it last, past SQLAlchemy, which so does not know.
+            raise DisconnectionError
         if time.monotonic() - record.info.get("idle_since", time.monotonic()) < _IDLE:
             return
         try:
