@@ -247,7 +247,8 @@ HOT: Final[dict[str, Hot]] = {
 _LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
-    r"SCAN (x|m|t|e|item|kind|plain|keyed|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)|VIRTUAL TABLE|CONSTANT ROW"
+    r"SCAN (x|m|t|e|item|kind|plain|keyed|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
+    r"|VIRTUAL TABLE|CONSTANT ROW"
 )
 _PARTIAL_IN_SQLITE: Final = re.compile(r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b")
 
