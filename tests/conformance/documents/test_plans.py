@@ -19,6 +19,7 @@ IDS: Final = [1, 2]
 
 CASES: Final[list[tuple[Statements, str, dict[str, Any]]]] = [
     (SQL, "stored_uris", {"uris": NAMES, "source": "s"}),
+    (SQL, "etags_of_documents", {"hashes": NAMES}),
     (SQL, "stale_uris", {"uris": NAMES, "source": "s"}),
     (SQL, "uris_by_name", {"uris": NAMES, "source": "s"}),
     (SQL, "uris_of_documents", {"hashes": NAMES}),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.errors import InvalidInputError
@@ -93,15 +93,17 @@ async def test_sending_nothing_with_delete_stale_empties_the_source(database: ty
 
 async def test_a_hundred_thousand_uris_are_one_question(database: type[Database]) -> None:
     batch_id, count = await new_batch(), 100_000
-    async with Database.engine().begin() as connection:
+    async with Database.engine().begin() as connection, Database.engine().connect() as other:
         await connection.run_sync(lambda sync: sync.execute(Document.__table__.insert(), _documents(count)))  # pyright: ignore[reportAttributeAccessIssue]
         await connection.run_sync(lambda sync: sync.execute(DocumentURI.__table__.insert(), _uris(count, batch_id)))  # pyright: ignore[reportAttributeAccessIssue]
-    sent = {f"/folder/{number}": hash_of(b"%d" % number) for number in range(0, count * 2, 2)}
-    began = time.perf_counter()
-    found = await documents.source_status(SOURCE, sent)
-    took = time.perf_counter() - began
-    assert [row["status"] for row in found.status.values()].count("matched") == count // 2
-    assert took < 30, took  # a second on an idle machine
+        if other.dialect.name == "postgresql":
+            # The worst moment for autovacuum to come by: it now believes that the tables are empty.
+            await other.execution_options(isolation_level="AUTOCOMMIT")
+            await other.execute(sa.text("ANALYZE document, documenturi"))
+    sent = {f"/folder/{number}": hash_of(b"%d" % number) for number in range(10, count + 10)}
+    found = await documents.source_status(SOURCE, sent, delete_stale=True)
+    assert [row["status"] for row in found.status.values()].count("matched") == count - 10
+    assert found.deleted_count == 10
 
 
 def _documents(count: int) -> list[dict[str, Any]]:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import sqlalchemy as sa
-
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.operations.checks import checked_name, see_storable_text
 from soliplex.ingester.lib.operations.deletion import delete_uris
@@ -41,8 +39,9 @@ async def source_status(source: str, hashes: Mapping[str, Any], *, delete_stale:
     claimed = {uri: _claimed(uri, value) for uri, value in hashes.items()}
     uris = list(claimed)
     see_storable_text("hashes", "".join(uris))
-    stored = {row["uri"]: row for row in await read(SQL.stored_uris(source=name, uris=uris))}
-    status = {uri: _compare(claim, stored.get(uri)) for uri, claim in claimed.items()}
+    stored = {row["uri"]: row["doc_hash"] for row in await read(SQL.stored_uris(source=name, uris=uris))}
+    etags = await _etags([stored[uri] for uri, claim in claimed.items() if claim.etag and uri in stored])
+    status = {uri: _compare(claim, stored.get(uri), etags) for uri, claim in claimed.items()}
     if not delete_stale:
         return SourceStatus(status)
     stale = [row["uri"] for row in await read(SQL.stale_uris(source=name, uris=uris))]
@@ -64,14 +63,20 @@ def _claimed(uri: str, value: Any) -> _Claimed:
     raise InvalidInputError("hashes", f'the value of {uri!r} must be a hash, or {{"sha256": "...", "etag": "..."}}')
 
 
-def _compare(claim: _Claimed, stored: sa.RowMapping | None) -> dict[str, str]:
-    if stored is None:
+async def _etags(hashes: list[str]) -> dict[str, str]:
+    if not hashes:
+        return {}
+    return {row["hash"]: row["etag"] for row in await read(SQL.etags_of_documents(hashes=hashes))}
+
+
+def _compare(claim: _Claimed, stored_hash: str | None, etags: Mapping[str, str]) -> dict[str, str]:
+    if stored_hash is None:
         return {"hash": claim.sha256, "status": "new"}
-    if claim.sha256 and _bare(claim.sha256) == _bare(stored["doc_hash"]):
+    if claim.sha256 and _bare(claim.sha256) == _bare(stored_hash):
         return {"hash": claim.sha256, "status": "matched"}
-    if claim.etag and claim.etag == stored["etag"]:
-        return {"hash": claim.sha256 or stored["doc_hash"], "status": "matched"}
-    return {"source_hash": claim.sha256, "stored_hash": stored["doc_hash"], "status": "mismatch"}
+    if claim.etag and claim.etag == etags.get(stored_hash):
+        return {"hash": claim.sha256 or stored_hash, "status": "matched"}
+    return {"source_hash": claim.sha256, "stored_hash": stored_hash, "status": "mismatch"}
 
 
 def _bare(text: str) -> str:

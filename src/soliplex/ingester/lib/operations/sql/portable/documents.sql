@@ -52,10 +52,10 @@ RETURNING id;
 
 -- CROSS JOIN keeps SQLite to this order: from what was sent to what is stored, by its index.
 -- :name stored_uris
-SELECT u.uri, u.doc_hash, d.doc_meta ->> '_etag' AS etag
-  FROM json_each(:uris) x
-       CROSS JOIN documenturi u ON u.uri = x.value AND u.source = :source
-       CROSS JOIN document d ON d.hash = u.doc_hash;
+SELECT u.uri, u.doc_hash FROM json_each(:uris) x CROSS JOIN documenturi u ON u.uri = x.value AND u.source = :source;
+
+-- :name etags_of_documents
+SELECT d.hash, d.doc_meta ->> '_etag' AS etag FROM json_each(:hashes) x CROSS JOIN document d ON d.hash = x.value;
 
 -- :name batch_documents
 SELECT u.doc_hash FROM documenturi u WHERE u.batch_id = :batch_id GROUP BY u.doc_hash ORDER BY min(u.id);

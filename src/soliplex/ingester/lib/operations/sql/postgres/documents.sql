@@ -24,7 +24,10 @@ SELECT id, version, doc_hash, CAST(:now AS timestamptz), CAST(:action AS text), 
   FROM documenturi WHERE doc_hash = :hash
 RETURNING id;
 
+-- Two questions and no join: statistics taken while a large upload was not yet committed say that the tables are empty,
+-- and a join of empty tables is planned as reading all of one for each row of the other.
 -- :name stored_uris
-SELECT u.uri, u.doc_hash, d.doc_meta ->> '_etag' AS etag
-  FROM documenturi u JOIN document d ON d.hash = u.doc_hash
- WHERE u.uri = ANY(:uris) AND u.source = :source;
+SELECT uri, doc_hash FROM documenturi WHERE source = :source AND uri = ANY(:uris);
+
+-- :name etags_of_documents
+SELECT hash, doc_meta ->> '_etag' AS etag FROM document WHERE hash = ANY(:hashes);
