@@ -41,7 +41,7 @@ from soliplex.ingester.lib.wf.operations.finish import finish_script
 from soliplex.ingester.lib.wf.presence import connection_arguments
 from soliplex.ingester.lib.wf.work import ClaimedStep, Completed
 
-CLAIM: Final = 200
+CLAIM: Final = 400
 """Steps in a claim where the benchmark itself claims: as many as a worker takes by default."""
 RAW_CLAIM: Final = 100
 

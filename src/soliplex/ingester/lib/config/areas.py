@@ -202,6 +202,18 @@ class DocumentSettings(BaseSettings):
     docling_http_timeout: Seconds = Field(
         default=600, description="Seconds to wait for docling-serve to finish a document."
     )
+    parse_timeout_seconds: SecondsOrNone = Field(
+        default=600,
+        description="Longest that a process of the worker may read a document, or a part of a long one, before it is "
+        "ended and the document's bare text is taken, if there is any; 0 means no limit.",
+    )
+    text_size_limit: ByteSize = Field(
+        default=ByteSize(64 * 1024 * 1024),
+        gt=0,
+        description="Largest text, such as Markdown, HTML, CSV or a log, to parse as one document, in bytes or with a "
+        "unit as in `64MiB`; a larger one fails with that reason.",
+        json_schema_extra={"default": "64MiB"},
+    )
     stop_phrases: Items = Field(
         default=(), description="Phrases to leave out: a chunk that contains one is not stored."
     )
@@ -256,7 +268,7 @@ class WorkerSettings(BaseSettings):
         default=10,
         description="Accepted and not used: pools take their size from DOCLING_CONCURRENCY and WORKER_TASK_COUNT.",
     )
-    worker_batch_size: Count = Field(default=200, description="Most steps claimed in one transaction.")
+    worker_batch_size: Count = Field(default=400, description="Most steps claimed in one transaction.")
     worker_poll_interval_seconds: Seconds = Field(
         default=1, description="Seconds between looks for work that no wake-up announced."
     )

@@ -131,11 +131,13 @@ def finish_script(results: Sequence[Result], *, following: Following | None = No
     yield from _error(by_kind[Errored], settlement)
     yield from _release(by_kind[Released], settlement)
     yield from settlement.settle()
-    freed = yield SQL.drop_locks_of_leases(leases=sorted({result.lease for result in results}))
-    finished = yield from settlement.close()
-    finished.freed_keys = {row["resource_key"] for row in freed}
+    finished = settlement.finished
     known = finished.completed | finished.errored | finished.failed | finished.released | finished.expanded
     finished.lost = {result.step_id for result in results} - known
+    if settlement.held_resources or finished.lost:
+        freed = yield SQL.drop_locks_of_leases(leases=sorted({result.lease for result in results}))
+        finished.freed_keys = {row["resource_key"] for row in freed}
+    yield from settlement.close()
     return finished
 
 
@@ -166,6 +168,7 @@ def _complete(results: list[Completed], settlement: Settlement) -> Script[None]:
     packed = ",".join([_packed_end(result) for result in results])
     rows = yield SQL.complete_steps(results=f"[{packed}]", now=settlement.now)
     settlement.knows(results)
+    settlement.left(rows)
     settlement.ended(rows, RunStatus.COMPLETED)
 
 
@@ -219,6 +222,7 @@ def _expand_maps(results: dict[int, Expanded], settlement: Settlement) -> Script
         yield SQL.expand_maps(maps=Json(maps), now=settlement.now)
         settlement.finished.expanded |= {row["id"] for row in rows}
         settlement.finished.ready_types |= {row["step_type"] for row in rows}
+        settlement.left(rows)
         settlement.recheck(rows)
 
 
@@ -230,6 +234,7 @@ def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
     permanent = {result.step_id for result in results if result.permanent}
     failing = [row["id"] for row in rows if row["retry"] >= row["retries"] or row["id"] in permanent]
     settlement.finished.errored |= {row["id"] for row in rows} - set(failing)
+    settlement.left(rows)
     settlement.recheck(rows)
     if failing:
         failed = yield SQL.fail_steps(ids=failing, now=now)
@@ -241,6 +246,7 @@ def _release(results: list[Released], settlement: Settlement) -> Script[None]:
         return
     packed = [{"id": result.step_id, "lease": result.lease} for result in results]
     rows = yield SQL.release_steps(results=Json(packed), now=settlement.now)
+    settlement.left(rows)
     settlement.released(rows)
 
 
@@ -268,11 +274,17 @@ class Settlement:
         self._counts: defaultdict[int, _RunCount] = defaultdict(_RunCount)
         self._to_stop: set[int] = set()
         self.following: Following | None = None
+        self.held_resources = False
+        """Whether any of the steps was held under a lock on its resource."""
         self._claimed_runs: dict[int, Row] = {}
 
     def knows(self, results: Iterable[Completed]) -> None:
         """Remember the runs as the claims of these saw them: what a follower needs of its run never changes."""
         self._claimed_runs |= {result.run_id: result.run for result in results if result.run is not None}
+
+    def left(self, rows: Iterable[Row]) -> None:
+        """The worker has let go of these steps."""
+        self.held_resources = self.held_resources or any(row["resource_key"] is not None for row in rows)
 
     def ended(self, rows: Iterable[Row], status: RunStatus) -> None:
         """These steps have just ended."""
@@ -321,7 +333,7 @@ class Settlement:
         return self.finished
 
     def _release_dependents(self, steps: list[_Ended]) -> Script[None]:
-        ids = [row["id"] for row, status in steps if status is RunStatus.COMPLETED or _is_skipped(row, status)]
+        ids = [row["id"] for row, status in steps if _lets_others_begin(row, status)]
         if not ids:
             return
         if self.following is None or not self.following.types:
@@ -493,9 +505,11 @@ class Settlement:
 _FINAL = frozenset(str(status) for status in RunStatus if status.is_final)
 
 
-def _is_skipped(row: Row, status: RunStatus) -> bool:
-    """An optional step that failed lets the run go on without it."""
-    return status is RunStatus.FAILED and bool(row["optional"])
+def _lets_others_begin(row: Row, status: RunStatus) -> bool:
+    """Whether steps may wait for this one and need not any more: one that is optional may fail, too."""
+    if status is RunStatus.COMPLETED:
+        return not row["is_last_step"]
+    return status is RunStatus.FAILED and bool(row["optional"]) and not row["is_last_step"]
 
 
 def why_it_failed(run: Row) -> str:

@@ -16,7 +16,7 @@ from sqlmodel import col, func, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.models import Database, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.models import Database, RunGroup, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
 
 TROUBLED: Final = frozenset({RunStatus.ERROR, RunStatus.FAILED, RunStatus.CANCELLED})
@@ -25,6 +25,14 @@ UNFINISHED: Final = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.ERROR)
 # Word by word as the partial indexes have it, and never as a parameter: or neither database would use them.
 IS_RUNNING: Final = sa.text("runstep.status = 'RUNNING'")
 IS_TROUBLED: Final = sa.text("runstep.status IN ('ERROR', 'FAILED', 'CANCELLED')")
+
+
+def in_unfinished_groups(batch_id: int | None = None) -> sa.ColumnElement[bool]:
+    """The condition that a run belongs to a group that has not ended: no other has runs or steps that wait or run."""
+    groups = select(RunGroup.id).where(col(RunGroup.status).in_(UNFINISHED))
+    if batch_id is not None:
+        groups = groups.where(RunGroup.batch_id == batch_id)
+    return col(WorkflowRun.run_group_id).in_(groups)
 
 
 async def list_steps(
@@ -106,7 +114,7 @@ def _having(query: Any, status: RunStatus | None) -> Any:
 def _of_runs(query: Any, status: RunStatus | None, scope: list[sa.ColumnElement[bool]]) -> Any:
     joined = query.join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id)).where(*scope)
     if status is RunStatus.PENDING:
-        return joined.where(col(WorkflowRun.status).in_(UNFINISHED))  # no other run has a step that waits
+        return joined.where(in_unfinished_groups(), col(WorkflowRun.status).in_(UNFINISHED))
     return joined
 
 

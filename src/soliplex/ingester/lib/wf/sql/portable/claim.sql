@@ -74,7 +74,7 @@ SELECT {claimed_run_columns} FROM workflowrun WHERE id IN (SELECT value FROM jso
 -- The plus keeps SQLite from walking everything that is PENDING.
 -- :name start_runs
 UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
- WHERE id IN (SELECT value FROM json_each(:ids)) AND +status = 'PENDING'
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'
 RETURNING {claimed_run_columns}, {group_status};
 
 -- :name start_groups

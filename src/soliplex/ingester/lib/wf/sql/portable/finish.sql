@@ -18,7 +18,7 @@ UPDATE runstep
        output = x.value -> '$.output'
   FROM json_each(:results) x
  WHERE runstep.id = json_extract(x.value, '$.id') AND lease_token = json_extract(x.value, '$.lease')
-RETURNING id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name;
+RETURNING id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name, is_last_step;
 
 -- The attempt is over and another follows, unless fail_steps comes next in the same transaction.
 -- :name error_steps
@@ -35,7 +35,7 @@ RETURNING id, workflow_run_id, parent_step_id, worker_id, resource_key, optional
 -- :name fail_steps
 UPDATE runstep SET status = 'FAILED', completed_date = :now, status_date = :now, available_at = NULL
  WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'ERROR'
-RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, status_message;
+RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, is_last_step, status_message;
 
 -- :name release_steps
 UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL
@@ -81,7 +81,7 @@ RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;
 
 -- :name mark_runs_stopping
 UPDATE workflowrun SET cancel_requested_at = coalesce(cancel_requested_at, :now)
- WHERE id IN (SELECT value FROM json_each(:ids)) AND +status IN ('PENDING', 'RUNNING')
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN ('PENDING', 'RUNNING')
 RETURNING id, run_group_id;
 
 -- A run ends with its last step: FAILED if a step that was not optional failed, else CANCELLED if it was asked to stop.

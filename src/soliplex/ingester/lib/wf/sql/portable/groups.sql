@@ -82,8 +82,10 @@ SELECT coalesce(sum(CASE WHEN parent_step_id IS NULL AND status IN ('PENDING', '
 
 -- :name set_run_status
 UPDATE workflowrun
-   SET remaining_steps = :remaining, failed_steps = :failed, status = :status, status_date = :status_date,
-       completed_date = :completed_date
+   SET remaining_steps = :remaining, failed_steps = :failed, status = CAST(:status AS text), status_date = :status_date,
+       completed_date = :completed_date,
+       cancel_requested_at = CASE WHEN CAST(:status AS text) = 'CANCELLED' THEN coalesce(cancel_requested_at, :status_date)
+                                  ELSE cancel_requested_at END
  WHERE id = :run_id
 RETURNING id, run_group_id, status, doc_id, status_message;
 

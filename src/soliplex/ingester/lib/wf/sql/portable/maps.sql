@@ -19,7 +19,7 @@ SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_c
 UPDATE runstep SET lease_token = NULL, remaining_tasks = json_extract(x.value, '$.tasks')
   FROM json_each(:results) x
  WHERE runstep.id = json_extract(x.value, '$.id') AND lease_token = json_extract(x.value, '$.lease')
-RETURNING id, workflow_run_id, step_type;
+RETURNING id, workflow_run_id, step_type, resource_key;
 
 -- :name output_of_step
 SELECT CAST(output AS text) AS output FROM runstep
@@ -46,7 +46,7 @@ UPDATE runstep
        output = (SELECT json_group_array(json(coalesce(output, 'null')))
                    FROM (SELECT t.output FROM runstep t WHERE t.parent_step_id = runstep.id ORDER BY t.item_index))
  WHERE id IN (SELECT value FROM json_each(:ids))
-RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name;
+RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, is_last_step;
 
 -- :name error_parents
 UPDATE runstep

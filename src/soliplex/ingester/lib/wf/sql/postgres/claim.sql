@@ -38,11 +38,10 @@ SELECT {run_columns} FROM workflowrun WHERE id = ANY(:ids);
 -- :name claimed_runs
 SELECT {claimed_run_columns} FROM workflowrun WHERE id = ANY(:ids);
 
--- SKIP LOCKED: whoever holds a run may be waiting for the step that was just claimed. The empty text keeps the planner from
--- walking everything that is PENDING.
+-- SKIP LOCKED: whoever holds a run may be waiting for the step that was just claimed.
 -- :name start_runs
 WITH waiting AS MATERIALIZED (
-    SELECT id AS waiting_id FROM workflowrun WHERE id = ANY(:ids) AND status || '' = 'PENDING' FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id AS waiting_id FROM workflowrun WHERE id = ANY(:ids) AND status = 'PENDING' FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
   FROM waiting WHERE id = waiting_id

@@ -14,7 +14,7 @@ UPDATE runstep
   FROM jsonb_to_recordset(CAST(:results AS jsonb))
        AS x (id bigint, lease text, started_at timestamp, message text, meta jsonb, output jsonb)
  WHERE runstep.id = x.id AND lease_token = x.lease
-RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name;
+RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name, is_last_step;
 
 -- :name error_steps
 UPDATE runstep
@@ -30,7 +30,7 @@ RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, 
 -- :name fail_steps
 UPDATE runstep SET status = 'FAILED', completed_date = :now, status_date = :now, available_at = NULL
  WHERE id = ANY(:ids) AND status = 'ERROR'
-RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, status_message;
+RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, is_last_step, status_message;
 
 -- :name release_steps
 UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL

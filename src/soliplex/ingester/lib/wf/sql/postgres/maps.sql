@@ -13,7 +13,7 @@ SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_c
 UPDATE runstep SET lease_token = NULL, remaining_tasks = x.tasks
   FROM jsonb_to_recordset(CAST(:results AS jsonb)) AS x (id bigint, lease text, tasks int)
  WHERE runstep.id = x.id AND lease_token = x.lease
-RETURNING runstep.id, workflow_run_id, step_type;
+RETURNING runstep.id, workflow_run_id, step_type, resource_key;
 
 -- :name error_parents
 UPDATE runstep SET status = 'ERROR', status_date = :now, status_message = x.message, remaining_tasks = 0
@@ -40,7 +40,7 @@ UPDATE runstep
        output = (SELECT jsonb_agg(coalesce(t.output, 'null') ORDER BY t.item_index) FROM runstep t
                   WHERE t.parent_step_id = runstep.id)
  WHERE id = ANY(:ids)
-RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name;
+RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, is_last_step;
 
 -- :name release_parents
 UPDATE runstep SET status = 'PENDING', status_date = :now, remaining_tasks = 0 WHERE id = ANY(:ids) AND status = 'RUNNING';
