@@ -167,7 +167,12 @@ async def test_orphans_go_with_their_history_and_bytes(driver: Driver, artifacts
     batch_id = await new_batch()
     old = await upload("a", b"old", batch_id)
     new = await upload("a", b"new", batch_id)
-    assert await documents.cleanup_orphans() == {"deleted_documents": 1, "deleted_history": 1, "deleted_strays": 0}
+    assert await documents.cleanup_orphans() == {
+        "deleted_documents": 1,
+        "deleted_history": 1,
+        "deleted_versions": 1,
+        "deleted_strays": 0,
+    }
     assert not await artifacts.has_document(old.doc_hash)
     assert await artifacts.has_document(new.doc_hash)
     assert [event.version for event in await documents.document_history(new.doc_hash)] == [2]

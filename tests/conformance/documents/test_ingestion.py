@@ -315,5 +315,5 @@ async def test_a_crash_before_the_rows_leaves_bytes_that_a_clean_up_finds(
 
     monkeypatch.setattr(deletion, "find_strays", lambda store: find_strays(store, now=later))
     statistics = await documents.cleanup_orphans()
-    assert statistics == {"deleted_documents": 0, "deleted_history": 0, "deleted_strays": 1}
+    assert statistics == {"deleted_documents": 0, "deleted_history": 0, "deleted_versions": 0, "deleted_strays": 1}
     assert not await artifacts.has_document(hash_of(b"hello"))

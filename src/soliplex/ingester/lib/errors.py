@@ -8,14 +8,18 @@
     │   └── InvalidStepOptionError a step's parameter is wrong; a PermanentError too
     ├── NotFoundError              a named thing does not exist
     │   ├── DocumentURINotFoundError no document lives at this URI of this source
+    │   ├── VersionNotFoundError   the URI never had such a version
     │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
     ├── ConflictError              the thing is in a state that forbids the request
     │   ├── BeingRemovedError      the same content is being deleted at this moment
+    │   ├── VersionGoneError       a version of which too little is stored any more
+    │   ├── NotParsedError         a version that has no text to compare
     │   ├── ProtectedParameterSetError a parameter set that was shipped, or that runs still use
     │   └── LockedError            another holds it for now
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
     ├── UnreadablePDFError         PDFium cannot open it
     ├── ParserUnavailableError     no docling-serve works now; trying again may help
+    │   └── ParserGaveUpError      the servers work, and yet this document came to nothing
     ├── FetchFailedError           a document could not be fetched now; trying again may help
     ├── StorageError               the bytes of documents
     │   ├── DocumentTooLargeError  more bytes than are accepted; names the limit
@@ -38,6 +42,7 @@
         │   ├── InvalidDocumentError   the document cannot be read: empty, cut off, encrypted, a bomb, ...
         │   ├── UnsupportedFormatError the parser does not read this kind of document
         │   ├── ParseFailedError       the parser gave up on this document
+        │   │   └── HarmfulDocumentError reading it crashed, stalled or filled the process that did it
         │   └── ParserMissingError     the parser is not installed; names what to install
         ├── StepTimeout            an attempt took longer than the step allows
         ├── StepCancelled          the run was cancelled while the attempt was under way

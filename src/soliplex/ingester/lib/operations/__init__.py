@@ -5,6 +5,7 @@
     documents      what is known of them, their history     starting       runs for a batch, or for one document
     deletion       rows, in one transaction                 removals       bytes and RAG entries, after it
     storage_check  whether what rows speak of is there      checks         what names and metadata may look like
+    versions/      the versions of a URI: which there are, what differs, going back
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
 """
@@ -35,7 +36,13 @@ from soliplex.ingester.lib.operations.documents import (
     find_documents,
     record_history,
 )
-from soliplex.ingester.lib.operations.errors import BeingRemovedError, DocumentURINotFoundError
+from soliplex.ingester.lib.operations.errors import (
+    BeingRemovedError,
+    DocumentURINotFoundError,
+    NotParsedError,
+    VersionGoneError,
+    VersionNotFoundError,
+)
 from soliplex.ingester.lib.operations.ingestion import (
     Change,
     Ingested,
@@ -48,6 +55,14 @@ from soliplex.ingester.lib.operations.source_status import SourceStatus, source_
 from soliplex.ingester.lib.operations.starting import Started, start_document_workflow, start_workflows
 from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
 from soliplex.ingester.lib.operations.sync_state import delete_sync_state, get_sync_state, put_sync_state
+from soliplex.ingester.lib.operations.versions import (
+    RolledBack,
+    StoredVersion,
+    VersionDiff,
+    diff_versions,
+    list_versions,
+    roll_back,
+)
 
 __all__ = [
     "BatchStatus",
@@ -58,9 +73,15 @@ __all__ = [
     "DocumentURINotFoundError",
     "Ingested",
     "NewDocument",
+    "NotParsedError",
+    "RolledBack",
     "SourceStatus",
     "Started",
     "StorageCheck",
+    "StoredVersion",
+    "VersionDiff",
+    "VersionGoneError",
+    "VersionNotFoundError",
     "batch_status",
     "cleanup_orphans",
     "create_batch",
@@ -68,6 +89,7 @@ __all__ = [
     "delete_documents",
     "delete_sync_state",
     "delete_uris",
+    "diff_versions",
     "document_history",
     "document_info",
     "documents_of_batch",
@@ -79,10 +101,12 @@ __all__ = [
     "ingest_document",
     "ingest_received",
     "list_batches",
+    "list_versions",
     "put_sync_state",
     "record_history",
     "removals_tended",
     "require_batch",
+    "roll_back",
     "source_status",
     "start_document_workflow",
     "start_workflows",

@@ -39,6 +39,8 @@ class Deleted:
     workflow_runs: int = 0
     run_steps: int = 0
     lifecycle_history: int = 0
+    versions: int = 0
+    """Versions of URIs that live on, to which they can now not be rolled back any more."""
     removals: list[Removal] = field(default_factory=list[Removal])
     """What is stored of the documents, and still has to be removed."""
 
@@ -94,7 +96,9 @@ async def delete_documents(hashes: Sequence[str]) -> Deleted:
 async def cleanup_orphans() -> dict[str, int]:
     """Delete documents that live at no URI, with what older versions of URIs tell of them, and finish old removals.
 
-    Bytes that crashes left behind go too: spools that nobody will keep, blobs of documents that have no row.
+    The content of an older version is such a document, unless it lives somewhere else: afterwards the URI cannot be
+    rolled back to it. `deleted_versions` says of how many versions that is so. Bytes that crashes left behind go too:
+    spools that nobody will keep, blobs of documents that have no row.
     """
     total = Deleted()
     while True:
@@ -108,6 +112,7 @@ async def cleanup_orphans() -> dict[str, int]:
     return {
         "deleted_documents": total.documents,
         "deleted_history": total.uri_history,
+        "deleted_versions": total.versions,
         "deleted_strays": strays,
     }
 
@@ -155,6 +160,7 @@ def _delete_orphans(now: datetime) -> Script[Deleted]:
     history = yield SQL.delete_history_of_documents(hashes=doomed)
     deleted = yield from _delete_documents(doomed, now)
     deleted.uri_history = len(history)
+    deleted.versions = len({(row["doc_uri_id"], row["version"]) for row in history})
     return deleted
 
 

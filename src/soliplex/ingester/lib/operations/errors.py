@@ -21,3 +21,33 @@ class BeingRemovedError(ConflictError):
     def __init__(self, doc_hash: str) -> None:
         super().__init__(f"document {doc_hash} is being removed from storage: send it again in a moment")
         self.doc_hash = doc_hash
+
+
+class VersionNotFoundError(NotFoundError):
+    """The URI never had such a version."""
+
+    def __init__(self, uri: str, version: int, newest: int) -> None:
+        super().__init__("version", version)
+        versions = "only version 1" if newest == 1 else f"versions 1 to {newest}"
+        self.args = (f"version {version} of {uri!r} does not exist: it has had {versions}",)
+        self.uri = uri
+        self.version = version
+        self.newest = newest
+
+
+class VersionGoneError(ConflictError):
+    """The version was there once, but not enough of it is stored any more for what was asked."""
+
+    def __init__(self, uri: str, version: int, reason: str) -> None:
+        super().__init__(f"version {version} of {uri!r} is no longer stored: {reason}")
+        self.uri = uri
+        self.version = version
+
+
+class NotParsedError(ConflictError):
+    """Nothing can be compared with a version of which there is no text."""
+
+    def __init__(self, uri: str, version: int, reason: str) -> None:
+        super().__init__(f"version {version} of {uri!r} has no text: {reason}")
+        self.uri = uri
+        self.version = version

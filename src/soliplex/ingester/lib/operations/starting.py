@@ -44,7 +44,7 @@ async def start_workflows(
     With `only_unparsed`, the batch's newest group of the same workflow and parameters is taken up again, and only
     documents without a run in it get one.
     """
-    start = _plan(workflow_id, param_id, batch_id=batch_id, priority=priority, now=now)
+    start = plan_start(workflow_id, param_id, batch_id=batch_id, priority=priority, now=now)
 
     def script() -> Script[tuple[int, list[int]]]:
         name = yield from _hold_batch(batch_id)
@@ -72,16 +72,15 @@ async def start_document_workflow(
     now: datetime | None = None,
 ) -> tuple[WorkflowRun, Sequence[RunStep]]:
     """Start one run, in a group of its own, for a document that is stored already."""
-    start = _plan(workflow_id, param_id, batch_id=None, priority=priority, now=now)
+    start = plan_start(workflow_id, param_id, batch_id=None, priority=priority, now=now)
 
     def script() -> Script[int]:
         if "\x00" in doc_hash or not (yield SQL.lock_document(hash=doc_hash)):
             raise NotFoundError("document", doc_hash)
         rows = yield SQL.newest_batch_of_document(hash=doc_hash)
         in_batch = replace(start, batch_id=rows[0]["batch_id"] if rows else None)
-        group_id = yield from new_group(in_batch, None)
-        run_ids = yield from add_runs(in_batch, group_id, [NewRun(doc_id=doc_hash)])
-        return run_ids[0]
+        _, run_id = yield from start_run(in_batch, doc_hash)
+        return run_id
 
     run_id = await Database.transact(script())
     work_is_ready()
@@ -89,9 +88,17 @@ async def start_document_workflow(
     return created.run, created.steps
 
 
-def _plan(
+def start_run(start: Start, doc_hash: str) -> Script[tuple[int, int]]:
+    """Start one run in a group of its own, as part of a transaction that holds the document; gives both ids."""
+    group_id = yield from new_group(start, None)
+    run_ids = yield from add_runs(start, group_id, [NewRun(doc_id=doc_hash)])
+    return group_id, run_ids[0]
+
+
+def plan_start(
     workflow_id: str | None, param_id: str | None, *, batch_id: int | None, priority: int, now: datetime | None
 ) -> Start:
+    """What is to be run, by definitions that are known; what is None is the default of the settings."""
     settings, registry = get_settings(), get_registry()
     workflow = registry.workflow(workflow_id or settings.default_workflow_id)
     params = registry.parameter_set(param_id or settings.default_param_id)

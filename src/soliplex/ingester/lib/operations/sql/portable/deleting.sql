@@ -28,7 +28,7 @@ SELECT hash FROM document d WHERE NOT EXISTS (SELECT 1 FROM documenturi u WHERE 
 DELETE FROM documenturihistory WHERE doc_uri_id IN (SELECT value FROM json_each(:ids)) RETURNING id;
 
 -- :name delete_history_of_documents
-DELETE FROM documenturihistory WHERE hash IN (SELECT value FROM json_each(:hashes)) RETURNING id;
+DELETE FROM documenturihistory WHERE hash IN (SELECT value FROM json_each(:hashes)) RETURNING doc_uri_id, version;
 
 -- :name delete_uris
 DELETE FROM documenturi WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id;

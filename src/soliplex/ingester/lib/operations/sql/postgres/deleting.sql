@@ -22,7 +22,7 @@ SELECT hash FROM document d
 DELETE FROM documenturihistory WHERE doc_uri_id = ANY(:ids) RETURNING id;
 
 -- :name delete_history_of_documents
-DELETE FROM documenturihistory WHERE hash = ANY(:hashes) RETURNING id;
+DELETE FROM documenturihistory WHERE hash = ANY(:hashes) RETURNING doc_uri_id, version;
 
 -- :name delete_uris
 DELETE FROM documenturi WHERE id = ANY(:ids) RETURNING id;

@@ -1,0 +1,35 @@
+"""The versions of a URI: which there are, what differs between two, and going back to an earlier one.
+
+    listing    which versions there are, and what is still stored of each
+    diffing    what differs between two, in text and in chunks
+    rollback   an earlier content becomes the newest version
+
+History is only ever added to: going back makes a new version, which says which one it repeats.
+"""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.operations.versions.diffing import (
+    ChunkChange,
+    ChunkDiff,
+    DiffedChunk,
+    TextDiff,
+    VersionDiff,
+    diff_versions,
+)
+from soliplex.ingester.lib.operations.versions.listing import StoredVersion, list_versions
+from soliplex.ingester.lib.operations.versions.rollback import RolledBack, StartedRun, roll_back
+
+__all__ = [
+    "ChunkChange",
+    "ChunkDiff",
+    "DiffedChunk",
+    "RolledBack",
+    "StartedRun",
+    "StoredVersion",
+    "TextDiff",
+    "VersionDiff",
+    "diff_versions",
+    "list_versions",
+    "roll_back",
+]

@@ -1,0 +1,56 @@
+"""What was made of documents and is still stored: artifacts, by the configuration of the step that made them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from soliplex.ingester.lib.models import ARTIFACTS_OF_STEP, ArtifactType, WorkflowStepType
+from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.storage import get_artifacts
+
+
+class Made(NamedTuple):
+    """An artifact, and the configuration under which it was made."""
+
+    artifact_type: ArtifactType
+    step_config_id: int
+    step_type: str
+
+
+async def stored_artifacts(hashes: Iterable[str]) -> dict[str, list[Made]]:
+    """The artifacts that are stored of each document, those of the newest runs first."""
+    wanted = sorted(set(hashes))
+    possible = await _possible(wanted)
+    return {doc_hash: await _stored(doc_hash, possible[doc_hash]) for doc_hash in wanted}
+
+
+def kinds_of(step_type: str) -> tuple[ArtifactType, ...]:
+    """The kinds of artifacts that a step of this type makes."""
+    if step_type not in WorkflowStepType:
+        return (ArtifactType.CUSTOM,)
+    made = ARTIFACTS_OF_STEP.get(WorkflowStepType(step_type), ())
+    return tuple(kind for kind in made if kind is not ArtifactType.DOC)
+
+
+async def _possible(hashes: Sequence[str]) -> dict[str, list[Made]]:
+    possible: defaultdict[str, list[Made]] = defaultdict(list)
+    for row in await read(SQL.step_configs_of_documents(hashes=list(hashes))):
+        configured = row["step_config_id"], row["step_type"]
+        possible[row["doc_id"]] += [Made(kind, *configured) for kind in kinds_of(row["step_type"])]
+    if any(doc_hash not in possible for doc_hash in hashes):
+        # Its runs were deleted, and what they made was not: any configuration may have made it.
+        rows = await read(SQL.step_configs())
+        every = [Made(kind, row["id"], row["step_type"]) for row in rows for kind in kinds_of(row["step_type"])]
+        possible.update({doc_hash: every for doc_hash in hashes if doc_hash not in possible})
+    return possible
+
+
+async def _stored(doc_hash: str, possible: Sequence[Made]) -> list[Made]:
+    artifacts = get_artifacts()
+    found = await asyncio.gather(
+        *(artifacts.has(doc_hash, made.artifact_type, made.step_config_id) for made in possible)
+    )
+    return [made for made, is_there in zip(possible, found, strict=True) if is_there]
