@@ -147,8 +147,8 @@ def test_a_large_document_of_markup_is_read_as_text(parse: Parse, monkeypatch: p
 
 
 def test_a_huge_text_is_refused_with_its_size(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soliplex.ingester.lib.parsing.plain_text.LARGEST", 1 << 20)
-    with pytest.raises(ParseFailedError, match="2 MiB, and at most 1 MiB"):
+    monkeypatch.setenv("TEXT_SIZE_LIMIT", "1MiB")
+    with pytest.raises(ParseFailedError, match=r"2\.0 MiB, and TEXT_SIZE_LIMIT allows 1\.0 MiB"):
         parse(b"x" * (2 << 20), "text/plain")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.parsing.documents import of_paragraphs
 from soliplex.ingester.lib.parsing.errors import ParseFailedError
 from soliplex.ingester.lib.text_encoding import read_text
@@ -14,22 +15,27 @@ from soliplex.ingester.lib.text_encoding import read_text
 if TYPE_CHECKING:
     from docling_core.types.doc.document import DoclingDocument
 
-LARGEST: Final = 256 << 20
-"""Bytes of a text that are taken into memory, where they become ten times as many."""
 LONGEST_PARAGRAPH: Final = 20_000
 """Characters. A text without an empty line is cut at the ends of lines, or else anywhere."""
 _EMPTY_LINES: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
 def read_bounded(path: Path) -> str:
-    """The text of the file with its line breaks made equal, unless it is too long."""
-    size = path.stat().st_size
-    if size > LARGEST:
+    """The text of the file with its line breaks made equal, unless it is too long.
+
+    In memory it becomes ten times as many bytes, and as chunks with their vectors twenty times as many.
+    """
+    size, limit = path.stat().st_size, get_settings().text_size_limit
+    if size > limit:
         raise ParseFailedError(
-            f"the text has {size / 2**20:,.0f} MiB, and at most {LARGEST >> 20} MiB can be parsed at once; "
-            "split it into several files"
+            f"the text has {_mebibytes(size)}, and TEXT_SIZE_LIMIT allows {_mebibytes(limit)}; "
+            "split it into several files, or raise the limit"
         )
     return read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
 
 
 def plain_document(name: str, text: str, *, is_source: bool = False) -> DoclingDocument:

@@ -59,7 +59,7 @@ class Artifacts:
         """
         is_new = await self.document_size(received.hash) != received.size
         if is_new:
-            await self._put(self.layout.document(received.hash), received)
+            await self._put(self.layout.document(received.hash), received.path, received.head)
         else:
             await self.discard(received)
         return is_new
@@ -102,6 +102,10 @@ class Artifacts:
         if self._compress or envelope.is_compressed(content):
             content = await in_thread(envelope.compress, content)
         await self.store.put(key, content)
+
+    async def write_file(self, doc_hash: str, kind: ArtifactType, step_config_id: int, path: Path) -> None:
+        """The same for a file of the spool, which is handed over: what is large need not be in memory."""
+        await self._put(self.layout.artifact(doc_hash, kind, step_config_id), path, await in_thread(_beginning, path))
 
     async def read(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bytes:
         """What a step made of a document; NotFoundError if it has not."""
@@ -149,17 +153,17 @@ class Artifacts:
     async def close(self) -> None:
         await self.store.close()
 
-    async def _put(self, key: str, received: Received) -> None:
-        if not self._compress and not envelope.is_compressed(received.head):
-            await self.store.put_file(key, received.path)
+    async def _put(self, key: str, path: Path, head: bytes) -> None:
+        if not self._compress and not envelope.is_compressed(head):
+            await self.store.put_file(key, path)
             return
         packed = self.spool.new_path()
         try:
-            if await in_thread(envelope.compress_file, received.path, packed):
+            if await in_thread(envelope.compress_file, path, packed):
                 await self.store.put_file(key, packed)
-                await self.discard(received)
+                await in_thread(path.unlink, missing_ok=True)
             else:
-                await self.store.put_file(key, received.path)
+                await self.store.put_file(key, path)
         finally:
             await in_thread(packed.unlink, missing_ok=True)
 

@@ -1,30 +1,45 @@
-"""The parse step: from bytes to Markdown and structure."""
+"""The parse step: from bytes to Markdown and structure.
+
+    in a process of the worker ──it crashes, PDF──▶ the same by PDFium ──it crashes──▶ the bare text
+            └──────────it stalls, or fills its memory──────────────────────────────────────▲
+
+A document that no way leads through fails with what happened on the first.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import ArtifactType, Document, HistoryAction, RunStep
 from soliplex.ingester.lib.operations import record_history
-from soliplex.ingester.lib.parsing import Parsed, ParseOptions, chosen_parser_name, parser_named
+from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, chosen_parser_name, parser_named
+from soliplex.ingester.lib.parsing.errors import Harm, HarmfulDocumentError, ParserGaveUpError
+from soliplex.ingester.lib.parsing.files import About, ParsedFiles, write_files
 from soliplex.ingester.lib.parsing.formats import media_type
-from soliplex.ingester.lib.parsing.pages import merged, page_ranges
+from soliplex.ingester.lib.parsing.pages import PageRange, page_ranges
 from soliplex.ingester.lib.storage import get_artifacts
-from soliplex.ingester.lib.wf.errors import HandlerCrashed
+from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, required, write_json
+from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, required
+from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
 
 _log = logging.getLogger(__name__)
 
-_PARSE: Final = "soliplex.ingester.lib.parsing.registry.parse_blocking"
+_PARSE: Final = "soliplex.ingester.lib.parsing.files.parse_to_files"
+_MERGE: Final = "soliplex.ingester.lib.parsing.files.merge_files"
+_COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
 PDF: Final = "application/pdf"
 SECOND_BACKEND: Final = "pypdfium2"
 """Reads PDFs that crash the first, with less of their structure."""
-_COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
+ATTEMPTS_ON_SERVERS: Final = 3
+"""At a document that comes to nothing on servers that work: the next would too."""
 
 
 async def parse_document(
@@ -62,52 +77,134 @@ async def _parse_and_keep(
     if await are_there(doc_hash, config_id, ArtifactType.PARSED_MD, ArtifactType.PARSED_JSON):
         return SKIPPED
     document, options = required(doc, doc_hash), ParseOptions.read(step_params)
-    async with get_artifacts().document_file(doc_hash) as path:
-        parse = _parse_in_parts if split else _parse
-        parsed = await parse(path, document.mime_type, options, processes)
-    return await _keep(doc_hash, config_id, parsed)
+    async with get_artifacts().document_file(doc_hash) as path, _parsing(path, document.mime_type, processes) as job:
+        try:
+            files, about = await (job.parse_in_parts(options) if split else job.parse(options))
+        except ParserGaveUpError as exc:
+            if run_step.retry + 1 < ATTEMPTS_ON_SERVERS:
+                raise
+            raise ParseFailedError(str(exc)) from exc
+        return await _keep(doc_hash, config_id, files, about)
 
 
-async def _parse_in_parts(path: Path, mime_type: str, options: ParseOptions, processes: ProcessPool) -> Parsed:
-    counted = await processes.run(_COUNT, {"path": path, "mime_type": mime_type})
-    pages = cast("int | None", counted)
-    if pages is None or options.page_range is not None or pages <= options.pages_per_part:
-        return await _parse(path, mime_type, options, processes)
-    ranges = page_ranges(pages, options.pages_per_part)
-    async with asyncio.TaskGroup() as group:
-        parts = [
-            group.create_task(_parse(path, mime_type, options.model_copy(update={"page_range": each}), processes))
-            for each in ranges
-        ]
-    return await asyncio.to_thread(merged, [part.result() for part in parts])
-
-
-async def _parse(path: Path, mime_type: str, options: ParseOptions, processes: ProcessPool) -> Parsed:
-    """By a server, or in a process that can be killed."""
-    name = chosen_parser_name(options)
-    if name == "docling-serve":
-        return await parser_named(name).parse(path, mime_type=mime_type, options=options)
+@asynccontextmanager
+async def _parsing(path: Path, mime_type: str, processes: ProcessPool) -> AsyncGenerator[_Parsing]:
+    job = _Parsing(path, mime_type, processes)
     try:
-        return await _parse_in_process(name, path, mime_type, options, processes)
-    except HandlerCrashed:
-        if media_type(mime_type) != PDF or options.pdf_backend == SECOND_BACKEND:
+        yield job
+    finally:
+        await asyncio.to_thread(job.remove_files)
+
+
+type Made = tuple[ParsedFiles, About]
+
+
+@dataclass(slots=True)
+class _Parsing:
+    """One document on its way, and the files that are made of it."""
+
+    path: Path
+    mime_type: str
+    processes: ProcessPool
+    _files: list[ParsedFiles] = field(default_factory=list[ParsedFiles])
+
+    async def parse(self, options: ParseOptions) -> Made:
+        """By a server, or in a process that can be killed."""
+        into, name = self._new_files(), chosen_parser_name(options)
+        if name == "docling-serve":
+            parsed = await parser_named(name).parse(self.path, mime_type=self.mime_type, options=options)
+            return into, await asyncio.to_thread(write_files, parsed, into)
+        return into, await self._parse_here(name, options, into)
+
+    async def parse_in_parts(self, options: ParseOptions) -> Made:
+        pages = cast("int | None", await self._read(_COUNT, path=self.path, mime_type=self.mime_type))
+        if pages is None or options.page_range is not None or pages <= options.pages_per_part:
+            return await self.parse(options)
+        parts = await self._parse_parts(page_ranges(pages, options.pages_per_part), options)
+        into = self._new_files()
+        return into, cast("About", await self._read(_MERGE, parts=parts, into=into))
+
+    def remove_files(self) -> None:
+        for path in (path for files in self._files for path in files):
+            path.unlink(missing_ok=True)
+
+    def _new_files(self) -> ParsedFiles:
+        spool = get_artifacts().spool
+        files = ParsedFiles(spool.new_path(), spool.new_path())
+        self._files.append(files)
+        return files
+
+    async def _parse_parts(self, ranges: Sequence[PageRange], options: ParseOptions) -> list[Made]:
+        settings = get_settings()
+        at_once = asyncio.Semaphore(max(settings.isolation_processes, settings.docling_concurrency))
+
+        async def parse_part(each: PageRange) -> Made | PermanentError:
+            async with at_once:
+                try:
+                    return await self.parse(options.model_copy(update={"page_range": each}))
+                except PermanentError as exc:
+                    return exc
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(parse_part(each)) for each in ranges]
+        except ExceptionGroup as exc:
+            raise exc.exceptions[0] from exc  # what ended the first ended the others
+        return _readable(dict(zip(ranges, [task.result() for task in tasks], strict=True)))
+
+    async def _parse_here(self, name: str, options: ParseOptions, into: ParsedFiles) -> About:
+        try:
+            return await self._parse_once(name, options, into)
+        except HarmfulDocumentError as first:
+            for other_name, other_options in _other_ways(name, options, first.harm, media_type(self.mime_type)):
+                _log.warning("%s %s its parser; it is read in another way", self.path.name, first.harm)
+                try:
+                    about = await self._parse_once(other_name, other_options, into)
+                except PermanentError:
+                    continue
+                return replace(about, warnings=(*about.warnings, _warning(first.harm, other_name)))
             raise
-        _log.warning("%s crashed the parser's process; it is read in another way", path.name)
-        other = options.model_copy(update={"pdf_backend": SECOND_BACKEND})
-        return await _parse_in_process(name, path, mime_type, other, processes)
+
+    async def _parse_once(self, name: str, options: ParseOptions, into: ParsedFiles) -> About:
+        found = await self._read(
+            _PARSE, parser=name, path=self.path, mime_type=self.mime_type, options=options, into=into
+        )
+        return cast("About", found)
+
+    async def _read(self, function: str, **arguments: object) -> object:
+        seconds = time_to_read(self.path, self.mime_type)
+        return await read_in_process(self.processes, function, arguments, seconds=seconds)
 
 
-async def _parse_in_process(
-    name: str, path: Path, mime_type: str, options: ParseOptions, processes: ProcessPool
-) -> Parsed:
-    arguments = {"parser": name, "path": path, "mime_type": mime_type, "options": options}
-    return cast("Parsed", await processes.run(_PARSE, arguments))
+def _other_ways(name: str, options: ParseOptions, harm: Harm, kind: str) -> Iterator[tuple[str, ParseOptions]]:
+    # What stalls one reader of a page is likely to stall the other, and an hour is gone.
+    if harm is Harm.CRASHED and kind == PDF and name != "fast" and options.pdf_backend != SECOND_BACKEND:
+        yield name, options.model_copy(update={"pdf_backend": SECOND_BACKEND})
+    if name != "fast":
+        yield "fast", options
 
 
-async def _keep(doc_hash: str, config_id: int, parsed: Parsed) -> dict[str, Any]:
-    await write_json(doc_hash, ArtifactType.PARSED_JSON, config_id, parsed.document)
-    await get_artifacts().write(doc_hash, ArtifactType.PARSED_MD, config_id, parsed.markdown.encode("utf-8", "replace"))
-    told = {"pages": parsed.pages, "characters": len(parsed.markdown), "title": parsed.title}
+def _warning(harm: Harm, name: str) -> str:
+    left_out = "its text is without structure" if name == "fast" else "less of its structure was found"
+    return f"the document {harm} its parser; {left_out}"
+
+
+def _readable(parts: Mapping[PageRange, Made | PermanentError]) -> list[Made]:
+    """The parts that could be read; the last of them tells which could not."""
+    failures = {pages: part for pages, part in parts.items() if isinstance(part, PermanentError)}
+    made = [part for part in parts.values() if not isinstance(part, PermanentError)]
+    if not made:
+        raise next(iter(failures.values()))
+    warnings = tuple(f"pages {first} to {last} could not be read: {exc}" for (first, last), exc in failures.items())
+    files, about = made[-1]
+    return [*made[:-1], (files, replace(about, warnings=(*about.warnings, *warnings)))]
+
+
+async def _keep(doc_hash: str, config_id: int, files: ParsedFiles, about: About) -> dict[str, Any]:
+    artifacts = get_artifacts()
+    await artifacts.write_file(doc_hash, ArtifactType.PARSED_JSON, config_id, files.document)
+    await artifacts.write_file(doc_hash, ArtifactType.PARSED_MD, config_id, files.markdown)
+    told = {"pages": about.pages, "characters": about.characters, "title": about.title}
     result = {name: value for name, value in told.items() if value is not None}
     await record_history(doc_hash, HistoryAction.PARSED, meta=result)
-    return {**result, **({"warnings": list(parsed.warnings)} if parsed.warnings else {})}
+    return {**result, **({"warnings": list(about.warnings)} if about.warnings else {})}

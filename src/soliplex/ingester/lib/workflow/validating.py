@@ -13,6 +13,7 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.validation import Validated
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import required
+from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
 from soliplex.ingester.lib.workflow.sql import SQL
 
 _VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
@@ -29,7 +30,9 @@ async def validate_document(
     name = Path(places[0].uri).name if places else doc_hash
     async with get_artifacts().document_file(doc_hash) as path:
         arguments = {"path": path, "name": name, "mime_type": document.mime_type}
-        validated = cast("Validated", await processes.run(_VALIDATE, arguments))
+        seconds = time_to_read(path, document.mime_type)
+        found = await read_in_process(processes, _VALIDATE, arguments, seconds=seconds)
+    validated = cast("Validated", found)
     meta = {**validated.facts, **document.doc_meta}
     if meta != document.doc_meta or validated.mime_type != document.mime_type:
         call = SQL.set_document_facts(hash=doc_hash, mime_type=validated.mime_type, meta=Json(meta))

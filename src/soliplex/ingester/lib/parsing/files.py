@@ -1,0 +1,76 @@
+"""What a parser gives, in files instead of memory.
+
+A document of five thousand pages is gigabytes of objects. They live and end in the process that parses; what passes to
+the worker is the names of two files and a few words about them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from soliplex.ingester.lib.parsing.documents import title_of
+from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.pages import merged_documents
+from soliplex.ingester.lib.parsing.registry import parse_blocking
+from soliplex.ingester.lib.parsing.results import Parsed
+
+
+class ParsedFiles(NamedTuple):
+    """Where a parsed document is, or is to be: its structure as JSON, its text as Markdown."""
+
+    document: Path
+    markdown: Path
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is told of a parsed document."""
+
+    pages: int | None
+    characters: int
+    title: str | None
+    warnings: tuple[str, ...] = field(default=())
+
+
+def parse_to_files(parser: str, path: Path, mime_type: str, options: ParseOptions, into: ParsedFiles) -> About:
+    """Parse here and now, in a process that may be killed for it: what the engine calls by its name."""
+    return write_files(parse_blocking(parser, path, mime_type, options), into)
+
+
+def write_files(parsed: Parsed, into: ParsedFiles) -> About:
+    into.document.parent.mkdir(parents=True, exist_ok=True)
+    into.document.write_bytes(_encoded(parsed.document))
+    into.markdown.write_bytes(parsed.markdown.encode("utf-8", "replace"))
+    return About(parsed.pages, len(parsed.markdown), parsed.title, parsed.warnings)
+
+
+def merge_files(parts: Sequence[tuple[ParsedFiles, About]], into: ParsedFiles) -> About:
+    """As `pages.merged`: one document of parts that follow each other."""
+    document = merged_documents([json.loads(files.document.read_bytes()) for files, _ in parts])
+    into.document.write_bytes(_encoded(document))
+    _join([files.markdown for files, about in parts if about.characters], into.markdown)
+    pages = [about.pages for _, about in parts if about.pages is not None]
+    return About(
+        pages=sum(pages) if pages else None,
+        characters=sum(about.characters for _, about in parts),
+        title=title_of(document),
+        warnings=tuple(dict.fromkeys(warning for _, about in parts for warning in about.warnings)),
+    )
+
+
+def _join(texts: Sequence[Path], into: Path) -> None:
+    with into.open("wb") as whole:
+        for number, path in enumerate(texts):
+            whole.write(b"\n\n" if number else b"")
+            with path.open("rb") as text:
+                shutil.copyfileobj(text, whole)
+
+
+def _encoded(value: Any) -> bytes:
+    # Half of a surrogate pair, which broken fonts give, is no character of UTF-8.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
