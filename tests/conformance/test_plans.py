@@ -194,7 +194,20 @@ HOT: Final[dict[str, Hot]] = {
     "claimed_runs": Hot("workflowrun", {"ids": IDS}),
     "runs_by_id": Hot("workflowrun", {"ids": IDS}),
     "start_runs": Hot("workflowrun", {"ids": IDS, "now": NOW}),
-    "queue_front": Hot("ix_runstep_running", {"priority": 0}, sorts=True),
+    "insert_runs": Hot(
+        "ix_runstep_running",
+        {
+            "workflow_id": "w",
+            "group_id": 3,
+            "batch_id": None,
+            "priority": 0,
+            "now": NOW,
+            "runs": Json([{}]),
+            "steps": 5,
+            "channel": "c",
+        },
+        sorts=True,
+    ),
     # finishing
     "lock_runs": Hot("workflowrun", {"ids": IDS}, sorts=True),
     "run_ids_of_steps": Hot("runstep", {"ids": IDS}, sorts=True),
@@ -247,7 +260,7 @@ HOT: Final[dict[str, Hot]] = {
 _LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
-    r"SCAN (x|m|t|e|item|kind|plain|keyed|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
+    r"SCAN (x|m|t|e|item|kind|front|plain|keyed|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
     r"|VIRTUAL TABLE|CONSTANT ROW"
 )
 _PARTIAL_IN_SQLITE: Final = re.compile(r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b")

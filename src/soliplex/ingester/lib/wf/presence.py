@@ -33,10 +33,10 @@ _log = logging.getLogger(__name__)
 QUIET_BETWEEN_NOTIFIES: Final = 0.005
 BETWEEN_CONNECTS: Final = 0.5
 TIME_TO_RECONNECT: Final = 4 * BETWEEN_CONNECTS
-BUSY_LOOK: Final = 0.002
+BUSY_LOOK: Final = 0.0015
 IDLE_LOOK: Final = 0.01
 IDLE_AFTER: Final = 30.0
-"""SQLite's counter is looked at every 2 ms, and after half a minute without a change every 10 ms."""
+"""SQLite's counter is looked at every 1.5 ms, and after half a minute without a change every 10 ms."""
 
 
 class Presence(Protocol):

@@ -129,7 +129,6 @@ def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[li
     if not runs:
         return []
     config_ids = yield from _step_configs(plan)
-    front = (yield SQL.queue_front(priority=plan.priority))[0]["queue_key"]
     rows = yield SQL.insert_runs(
         workflow_id=plan.workflow.id,
         group_id=group_id,
@@ -138,7 +137,7 @@ def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[li
         now=plan.now,
         runs=Json([run.packed() for run in runs]),
         steps=len(plan.workflow.steps),
-        front=front,
+        channel=WORK_CHANNEL,
     )
     run_ids = sorted(row["id"] for row in rows)
     new_runs: dict[str, Any] = {"group_id": group_id, "first_id": run_ids[0]}
@@ -146,7 +145,6 @@ def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[li
     if edges := _edges(plan.workflow):
         yield SQL.insert_edges(**new_runs, edges=Json(edges))
     yield from reopen_batches([plan.batch_id] if plan.batch_id is not None else [])
-    yield SQL.notify(channel=WORK_CHANNEL)
     return run_ids
 
 

@@ -71,12 +71,12 @@ SELECT {run_columns} FROM workflowrun WHERE id IN (SELECT value FROM json_each(:
 -- :name claimed_runs
 SELECT {claimed_run_columns} FROM workflowrun WHERE id IN (SELECT value FROM json_each(:ids));
 
--- The plus keeps SQLite from walking everything that is PENDING.
 -- :name start_runs
 UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
  WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'
 RETURNING {claimed_run_columns}, {group_status};
 
+-- The plus keeps SQLite from walking everything that is PENDING.
 -- :name start_groups
 UPDATE rungroup SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
  WHERE id IN (SELECT value FROM json_each(:ids)) AND +status = 'PENDING'

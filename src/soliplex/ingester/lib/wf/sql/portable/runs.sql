@@ -19,29 +19,31 @@ UPDATE rungroup
 -- The queue key of the work that is under way: a group that starts now takes its place beside it, not behind all that waits.
 -- A quick stage runs far ahead of a slow one, whose queue is the one that must not be joined at its end. Where nothing of this
 -- priority is under way: the head of what is ready.
--- :name queue_front
+-- :fragment with_queue_front
 WITH RECURSIVE kind (step_type) AS (
     SELECT min(step_type) FROM runstep WHERE {ready}
     UNION ALL
     SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > kind.step_type)
       FROM kind WHERE kind.step_type IS NOT NULL
+), front (queue_key) AS (
+    SELECT coalesce(
+        (SELECT min(stage.queue_key)
+           FROM (SELECT max(queue_key) AS queue_key FROM runstep
+                  WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND priority = :priority GROUP BY step_type) stage),
+        (SELECT min(head.queue_key)
+           FROM (SELECT (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type AND priority = :priority
+                          ORDER BY queue_key, id LIMIT 1) AS queue_key
+                   FROM kind WHERE kind.step_type IS NOT NULL) head),
+        0)
 )
-SELECT coalesce(
-    (SELECT min(stage.queue_key)
-       FROM (SELECT max(queue_key) AS queue_key FROM runstep
-              WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND priority = :priority GROUP BY step_type) stage),
-    (SELECT min(head.queue_key)
-       FROM (SELECT (SELECT queue_key FROM runstep WHERE {ready} AND step_type = kind.step_type AND priority = :priority
-                      ORDER BY queue_key, id LIMIT 1) AS queue_key
-               FROM kind WHERE kind.step_type IS NOT NULL) head),
-    0) AS queue_key;
 
 -- :name insert_runs
+{with_queue_front}
 INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
                          status_date, status_meta, run_params, input, remaining_steps, failed_steps, queue_key)
 SELECT :workflow_id, :group_id, :batch_id, json_extract(x.value, '$.doc_id'), :priority, :now, 'PENDING', :now, '{}',
-       coalesce(x.value -> '$.params', '{}'), x.value -> '$.input', :steps, 0, :front + x.key
-  FROM json_each(:runs) x
+       coalesce(x.value -> '$.params', '{}'), x.value -> '$.input', :steps, 0, front.queue_key + x.key
+  FROM front CROSS JOIN json_each(:runs) x
 RETURNING id;
 
 -- :name insert_steps
