@@ -124,6 +124,32 @@ async def test_what_a_document_replaces_goes_with_the_same_commit(db: Path) -> N
         assert (await rag.list_documents())[0].id == rag_id("sha256-new")
 
 
+async def test_no_search_sees_old_and_new_chunks_together_or_neither(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("old", "the old text", "and more of it"), document("other", "x")])
+    new = [document("new", "the new text"), document("other", "y"), document("another", "z")]
+    await write_documents(db, IDENTITY, new, gone=["sha256-old"])
+    seen = await contents_of_each_version(db)
+    assert seen[0] == set()
+    assert {"the old text", "and more of it", "x"} in seen
+    assert seen[-1] == {"the new text", "y", "z"}
+    assert all(len(contents) in {0, 3} for contents in seen), seen
+
+
+async def contents_of_each_version(db: Path) -> list[set[str]]:
+    """What the chunks were at each commit: what a search that began then has seen."""
+    async with open_rag(db, None, read_only=True) as rag:
+        table, seen = rag.store.chunks_table, list[set[str]]()
+        for version in sorted(each["version"] for each in await table.list_versions()):
+            await table.checkout(version)
+            seen.append({row["content"] for row in await table.query().select(["content"]).to_list()})
+    return seen
+
+
+async def test_a_document_that_comes_twice_in_a_commit_is_there_once(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("cats", "cats purr"), document("cats", "cats purr")])
+    assert await counts(db) == (1, 1, 1)
+
+
 async def test_deleted_documents_are_found_no_more(db: Path) -> None:
     await write_documents(db, IDENTITY, [document("cats", "cats purr"), document("dogs", "dogs bark")])
     assert await delete_documents(db, ["sha256-cats", "sha256-unknown"]) == 1

@@ -1,8 +1,9 @@
 """Writing documents into a RAG database: many in one commit, each in the place of what the database held of it.
 
 A document's id in the database follows from the hash of its content, so writing it again replaces it, and a commit that
-a crash cut short is put right by writing it once more. New rows come before old ones go: a search may see a document
-twice for a moment, but never not at all. What is written here, the stock `haiku-rag` command can read.
+a crash cut short is put right by writing it once more. What is searched is the table of chunks, and that changes in one
+commit: no search finds the old and the new chunks of a document together, or neither. The rows that say whose chunks
+these are come before, and go after. What is written here, the stock `haiku-rag` command can read.
 """
 
 from __future__ import annotations
@@ -71,10 +72,12 @@ async def write_documents(
     async with open_rag(db_path, identity, create=True) as rag:
         rows = await asyncio.to_thread(_Rows, rag, documents)
         async with rag.store.write_transaction():
-            there = await _existing(rag.store, [document.id for document in documents])
-            await _add(rag.store, rows, [document.id for document in documents if document.id not in there])
-            await _replace(rag, rows, sorted(there))
-            await _delete(rag, [rag_id(doc_hash) for doc_hash in gone])
+            there = await _existing(rag.store, [*rows.documents, *map(rag_id, gone)])
+            leaving = sorted(there - rows.documents.keys())
+            await _add(rag.store, rows, [each for each in rows.documents if each not in there])
+            await _replace(rag, rows, [each for each in rows.documents if each in there])
+            await _switch_chunks(rag, rows, sorted(there))
+            await _delete(rag, leaving)
             await _ensure_indexes(rag.store)
 
 
@@ -84,6 +87,7 @@ async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> in
         there = await _existing(rag.store, [rag_id(doc_hash) for doc_hash in doc_hashes])
         if there:
             async with rag.store.write_transaction():
+                await rag.chunk_repository.delete_by_document_ids(sorted(there))
                 await _delete(rag, sorted(there))
     return len(there)
 
@@ -143,17 +147,15 @@ async def _existing(store: Any, ids: Sequence[str]) -> set[str]:
 
 
 async def _add(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
-    """Chunks come last: only then is a document found."""
+    """Insert documents that are not there, all but their chunks."""
     if ids:
         await store.document_meta_table.add([rows.metas[document_id] for document_id in ids])
         await store.documents_table.add([rows.documents[document_id] for document_id in ids])
         await _add_items(store, rows, ids)
-        if chunks := rows.of(rows.chunks, ids):
-            await store.chunks_table.add(chunks)
 
 
 async def _replace(rag: Any, rows: _Rows, ids: Sequence[str]) -> None:
-    """Put new rows in the place of those of documents that are there: the chunks of all of them by one merge."""
+    """Put new rows in the place of those of documents that are there, all but their chunks."""
     if not ids:
         return
     for table, records in ((rag.store.documents_table, rows.documents), (rag.store.document_meta_table, rows.metas)):
@@ -161,13 +163,24 @@ async def _replace(rag: Any, rows: _Rows, ids: Sequence[str]) -> None:
         await merge.execute([records[document_id] for document_id in ids])
     await rag.document_item_repository.delete_by_document_ids(ids)
     await _add_items(rag.store, rows, ids)
-    chunks = rows.of(rows.chunks, ids)
-    if not chunks:
-        await rag.chunk_repository.delete_by_document_ids(ids)
-        return
-    merge = rag.store.chunks_table.merge_insert(["document_id", "order"])
-    merge = merge.when_matched_update_all().when_not_matched_insert_all()
-    await merge.when_not_matched_by_source_delete(_among("document_id", ids)).execute(chunks)
+
+
+async def _switch_chunks(rag: Any, rows: _Rows, there: Sequence[str]) -> None:
+    """Put all new chunks in the place of all that these documents have: in one commit, so that nobody sees a mixture.
+
+    The merge reads the whole table, a second for some hundred thousand chunks. Adding and deleting would read little,
+    but in two commits: so it is only done where something is there.
+    """
+    chunks = rows.of(rows.chunks, list(rows.chunks))
+    if not there:
+        if chunks:
+            await rag.store.chunks_table.add(chunks)
+    elif chunks:
+        merge = rag.store.chunks_table.merge_insert(["document_id", "order"])
+        merge = merge.when_matched_update_all().when_not_matched_insert_all()
+        await merge.when_not_matched_by_source_delete(_among("document_id", there)).execute(chunks)
+    else:
+        await rag.chunk_repository.delete_by_document_ids(there)
 
 
 async def _add_items(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
@@ -176,8 +189,8 @@ async def _add_items(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
 
 
 async def _delete(rag: Any, ids: Sequence[str]) -> None:
+    """Delete documents whose chunks are gone. Their metadata goes last: by it, what a crash left is found again."""
     if ids:
-        await rag.chunk_repository.delete_by_document_ids(ids)
         await rag.document_item_repository.delete_by_document_ids(ids)
         await rag.store.documents_table.delete(_among("id", ids))
         await rag.store.document_meta_table.delete(_among("id", ids))
