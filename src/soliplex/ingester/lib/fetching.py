@@ -30,6 +30,7 @@ from soliplex.ingester.lib.storage.objects import ObjectBlobs, open_operator, s3
 from soliplex.ingester.lib.storage.threads import in_thread
 
 FIELD: Final = "input_uri"
+SCHEMES: Final = ("file", "s3", "http", "https")
 DECODED: Final = frozenset({"", "identity", "gzip", "deflate"})
 """Encodings that grow a thousandfold at most; others could fill the memory out of one small block."""
 
@@ -37,8 +38,8 @@ DECODED: Final = frozenset({"", "identity", "gzip", "deflate"})
 class InputRefusedError(InvalidInputError):
     """The address may not be fetched, or nothing is there."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(FIELD, problem)
+    def __init__(self, problem: str, field: str = FIELD) -> None:
+        super().__init__(field, problem)
 
 
 class FetchFailedError(IngesterError):
@@ -69,10 +70,8 @@ class Fetcher:
                 blocks = self._from_bucket(uri, parts)
             case "http" | "https":
                 blocks = self._from_web(uri, limit)
-            case scheme:
-                raise InputRefusedError(
-                    f"{scheme or 'no'} scheme is not known; use file://, s3://, http:// or https://"
-                )
+            case _:
+                raise _unknown_scheme(parts.scheme, FIELD)
         return _limited(blocks, limit)
 
     async def _from_file(self, parts: SplitResult) -> AsyncGenerator[bytes]:
@@ -139,6 +138,20 @@ def fetch(uri: str, *, limit: int | None = None) -> AsyncGenerator[bytes]:
     """As `Fetcher.fetch`, with the process's settings; without a limit, UPLOAD_SIZE_LIMIT."""
     settings = get_settings()
     return Fetcher(settings).fetch(uri, limit=settings.upload_size_limit if limit is None else limit)
+
+
+def see_scheme(uri: str, field: str = FIELD) -> None:
+    """Refuse an address that no kind of place has, before anybody tries to fetch it."""
+    try:
+        scheme = _split(uri).scheme
+    except InputRefusedError as exc:
+        raise InputRefusedError(exc.problem, field) from exc
+    if scheme not in SCHEMES:
+        raise _unknown_scheme(scheme, field)
+
+
+def _unknown_scheme(scheme: str, field: str) -> InputRefusedError:
+    return InputRefusedError(f"{scheme or 'no'} scheme is not known; use file://, s3://, http:// or https://", field)
 
 
 def without_secrets(uri: str) -> str:

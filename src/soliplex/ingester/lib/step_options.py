@@ -40,9 +40,15 @@ class StepOptions(BaseModel):
         first = exc.errors()[0]
         if not first["loc"]:
             return InvalidStepOptionError(cls.step, first["msg"].removeprefix("Value error, "))
-        name = str(first["loc"][0])
+        where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            problem = f"there is no such parameter; {suggestion(name, cls.model_fields)}"
+            known = f"; {suggestion(where, cls.model_fields)}" if len(first["loc"]) == 1 else ""
+            problem = f"there is no such parameter{known}"
         else:
-            problem = f"{first['msg'].removeprefix('Value error, ')}, not {first['input']!r}"
-        return InvalidStepOptionError(f"{cls.step}.{name}", problem)
+            problem = first["msg"].removeprefix("Value error, ") + _instead_of(first["input"])
+        return InvalidStepOptionError(f"{cls.step}.{where}", problem)
+
+
+def _instead_of(given: Any) -> str:
+    """What was written, where that is short; a whole rule would bury what is said of it."""
+    return "" if isinstance(given, dict) else f", not {given!r}"

@@ -2,7 +2,8 @@
 
     arguments    what they may ask for: the document, where it lives, the steps before
     artifacts    reading what earlier steps made, and not making again what is there
-    validating · parsing · chunking · embedding · storing      one step each
+    skipping     steps that have nothing to do, since an earlier one sent the document elsewhere
+    ingesting · validating · parsing · chunking · embedding · storing · enriching · routing      one step each
     events       handlers of lifecycle events
 
 A step whose artifact exists for the same document and the same cumulative configuration does nothing, and says so.
@@ -13,8 +14,12 @@ from __future__ import annotations
 from soliplex.ingester.lib.workflow import arguments
 from soliplex.ingester.lib.workflow.chunking import chunk_document
 from soliplex.ingester.lib.workflow.embedding import embed_document
+from soliplex.ingester.lib.workflow.enriching import enrich_document
 from soliplex.ingester.lib.workflow.events import log_event
+from soliplex.ingester.lib.workflow.ingesting import ingest_document
 from soliplex.ingester.lib.workflow.parsing import parse_document, split_parse_document
+from soliplex.ingester.lib.workflow.routing import route_document
+from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.storing import save_to_rag
 from soliplex.ingester.lib.workflow.validating import validate_document
 
@@ -22,9 +27,13 @@ __all__ = [
     "arguments",
     "chunk_document",
     "embed_document",
+    "enrich_document",
+    "ingest_document",
     "log_event",
     "parse_document",
+    "route_document",
     "save_to_rag",
+    "skippable",
     "split_parse_document",
     "validate_document",
 ]

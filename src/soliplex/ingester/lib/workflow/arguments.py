@@ -3,7 +3,8 @@
 doc       the document, as a `Document`
 places    where it lives, as `DocumentURI`s, the place it was put last first
 source    the source of the first of these
-earlier   the steps before this one, by type: the id of their configuration, and their parameters
+earlier   the steps before this one, by type: the id of their configuration, and their parameters; without those that
+          were skipped, so that of two parse steps in two branches the one that parsed is found
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from soliplex.ingester.lib.models import Database, Document, DocumentURI
-from soliplex.ingester.lib.models.transactions import json_of
+from soliplex.ingester.lib.models.transactions import Rows, json_of
+from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.handlers import provide
 from soliplex.ingester.lib.wf.work import ClaimedStep
+from soliplex.ingester.lib.workflow.skipping import Decision, decisions_of, reason_to_skip
 from soliplex.ingester.lib.workflow.sql import SQL
 
 
@@ -53,14 +56,20 @@ class Earlier(NamedTuple):
 
 async def _earlier(steps: Sequence[ClaimedStep]) -> list[dict[str, Earlier]]:
     rows = await Database.read(SQL.configs_of_runs(ids=sorted({step.run_id for step in steps})))
-    return [
-        {
-            row["step_type"]: Earlier(row["step_config_id"], json_of(row, "config_json") or {})
-            for row in rows
-            if row["workflow_run_id"] == step.run_id and row["workflow_step_number"] < step.row["workflow_step_number"]
-        }
-        for step in steps
+    decisions = await decisions_of(steps)
+    return [_before(step, rows, decisions.get(step.run_id, ())) for step in steps]
+
+
+def _before(step: ClaimedStep, rows: Rows, decisions: Sequence[Decision]) -> dict[str, Earlier]:
+    mine = [
+        row
+        for row in rows
+        if row["workflow_run_id"] == step.run_id and row["workflow_step_number"] < step.row["workflow_step_number"]
     ]
+    if decisions:
+        workflow = get_registry().workflow(step.workflow_id)
+        mine = [row for row in mine if reason_to_skip(row["workflow_step_name"], workflow, decisions) is None]
+    return {row["step_type"]: Earlier(row["step_config_id"], json_of(row, "config_json") or {}) for row in mine}
 
 
 def _hashes(steps: Sequence[ClaimedStep]) -> list[str]:

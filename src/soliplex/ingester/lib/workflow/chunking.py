@@ -13,11 +13,13 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arguments import Earlier
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, read_json, the_step, write_json
+from soliplex.ingester.lib.workflow.skipping import skippable
 
 LARGE: Final = 300_000
 """Characters from which the cutting, a millisecond a page, is done in another process: here it would hold up others."""
 
 
+@skippable
 async def chunk_document(
     run_step: RunStep,
     doc_hash: str,

@@ -11,10 +11,12 @@ from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowSt
 from soliplex.ingester.lib.operations import record_history
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, read_json, required, the_step, write_json
+from soliplex.ingester.lib.workflow.skipping import skippable
 
 DOCUMENTS_AT_ONCE: Final = 64
 
 
+@skippable
 @batch_handler(limit=DOCUMENTS_AT_ONCE)
 async def embed_document(batch: list[StepContext]) -> list[Any]:
     """Embed the chunks of the documents. One whose chunks cannot be read fails alone."""

@@ -29,6 +29,7 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, required
 from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
+from soliplex.ingester.lib.workflow.skipping import skippable
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ ATTEMPTS_ON_SERVERS: Final = 3
 """At a document that comes to nothing on servers that work: the next would too."""
 
 
+@skippable
 async def parse_document(
     run_step: RunStep,
     doc: Document | None,
@@ -53,6 +55,7 @@ async def parse_document(
     return await _parse_and_keep(run_step, doc, doc_hash, step_params, processes, split=False)
 
 
+@skippable
 async def split_parse_document(
     run_step: RunStep,
     doc: Document | None,

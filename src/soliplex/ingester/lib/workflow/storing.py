@@ -21,27 +21,31 @@ from soliplex.ingester.lib.rag.writing import NewRagDocument, RagChunk, write_do
 from soliplex.ingester.lib.vectors import identity_of
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
 from soliplex.ingester.lib.workflow.artifacts import read_json, required, the_step, write_json
+from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 
 MOST_IN_A_COMMIT: Final = 500
 READ_AT_ONCE: Final = 16
+REPLACED: Final = {"skipped": True, "reason": "another version has taken its place: it lives at no URI any more"}
+"""What a step says whose document was overtaken. Stored after the newer version, it would stand beside it for ever."""
 
 
+@skippable
 @batch_handler(limit=MOST_IN_A_COMMIT)
 async def save_to_rag(batch: list[StepContext]) -> list[Any]:
     """Store the documents. One that cannot be read fails alone; a commit that fails fails all its documents."""
     if not get_settings().do_rag:
         return [{"skipped": True, "reason": "DO_RAG is false"} for _ in batch]
-    loaded: list[_Loaded | Exception] = []
+    loaded: list[_Loaded | dict[str, Any] | Exception] = []
     for some in batched(batch, READ_AT_ONCE):
         loaded += await asyncio.gather(*map(_load, some))
-    ready = [each for each in loaded if not isinstance(each, Exception)]
+    ready = [each for each in loaded if isinstance(each, _Loaded)]
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
         await write_documents(target, identity, [each.document for each in mine], gone=await _replaced(mine))
     for each in ready:
         await _note(each)
-    return [each if isinstance(each, Exception) else each.result() for each in loaded]
+    return [each.result() if isinstance(each, _Loaded) else each for each in loaded]
 
 
 class _Loaded:
@@ -63,10 +67,12 @@ class _Loaded:
         return {"rag_document_id": self.document.id, "chunks": len(self.document.chunks)}
 
 
-async def _load(step: StepContext) -> _Loaded | Exception:
+async def _load(step: StepContext) -> _Loaded | dict[str, Any] | Exception:
     try:
         doc_hash = step["doc_hash"]
         required(step["doc"], doc_hash)
+        if not step["places"]:
+            return REPLACED
         embedded = the_step(step["earlier"], WorkflowStepType.EMBED)
         parsed = the_step(step["earlier"], WorkflowStepType.PARSE)
         chunks = await read_json(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)

@@ -14,11 +14,13 @@ from soliplex.ingester.lib.validation import Validated
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import required
 from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
+from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 
 _VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
 
 
+@skippable
 async def validate_document(
     doc: Document | None, doc_hash: str, places: Sequence[DocumentURI], processes: ProcessPool
 ) -> dict[str, Any]:

@@ -8,10 +8,18 @@ SELECT id, doc_hash, uri, source, version, batch_id FROM documenturi
  WHERE doc_hash IN (SELECT value FROM json_each(:hashes)) ORDER BY id DESC;
 
 -- :name configs_of_runs
-SELECT s.workflow_run_id, s.workflow_step_number, s.step_type, s.step_config_id, CAST(c.config_json AS text) AS config_json
+SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_type, s.step_config_id,
+       CAST(c.config_json AS text) AS config_json
   FROM runstep s JOIN stepconfig c ON c.id = s.step_config_id
  WHERE s.workflow_run_id IN (SELECT value FROM json_each(:ids)) AND s.parent_step_id IS NULL
  ORDER BY s.workflow_run_id, s.workflow_step_number;
+
+-- What steps have decided about those that follow them.
+-- :name decisions_of_runs
+SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
+ WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND parent_step_id IS NULL AND status = 'COMPLETED'
+   AND step_type IN (SELECT value FROM json_each(:types))
+ ORDER BY workflow_run_id, workflow_step_number;
 
 -- Contents that these places had before, and that live nowhere any more.
 -- :name replaced_contents

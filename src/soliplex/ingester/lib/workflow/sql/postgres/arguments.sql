@@ -5,10 +5,16 @@ SELECT hash, mime_type, file_size, CAST(doc_meta AS text) AS doc_meta FROM docum
 SELECT id, doc_hash, uri, source, version, batch_id FROM documenturi WHERE doc_hash = ANY(:hashes) ORDER BY id DESC;
 
 -- :name configs_of_runs
-SELECT s.workflow_run_id, s.workflow_step_number, s.step_type, s.step_config_id, CAST(c.config_json AS text) AS config_json
+SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_type, s.step_config_id,
+       CAST(c.config_json AS text) AS config_json
   FROM runstep s JOIN stepconfig c ON c.id = s.step_config_id
  WHERE s.workflow_run_id = ANY(:ids) AND s.parent_step_id IS NULL
  ORDER BY s.workflow_run_id, s.workflow_step_number;
+
+-- :name decisions_of_runs
+SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
+ WHERE workflow_run_id = ANY(:ids) AND parent_step_id IS NULL AND status = 'COMPLETED' AND step_type = ANY(:types)
+ ORDER BY workflow_run_id, workflow_step_number;
 
 -- :name replaced_contents
 SELECT DISTINCT h.hash FROM documenturihistory h
