@@ -127,6 +127,21 @@ async def test_the_same_document_is_kept_once(artifacts: Artifacts) -> None:
     assert [blob.key async for blob in artifacts.store.list("")] == [artifacts.layout.document(first.hash)]
 
 
+async def test_a_spool_stays_until_its_document_is_seen_to_be_kept(artifacts: Artifacts) -> None:
+    received = await artifacts.receive(pieces(TEXT), limit=None)
+    assert not await artifacts.release(received)
+    for _ in range(2):
+        await artifacts.keep_copy(received)
+        assert spools(artifacts) == [received.path]
+        assert await read(artifacts, received.hash) == TEXT
+    await artifacts.delete(received.hash, [])
+    assert not await artifacts.release(received)
+    await artifacts.keep_copy(received)
+    assert await artifacts.release(received)
+    assert spools(artifacts) == []
+    assert await read(artifacts, received.hash) == TEXT
+
+
 async def test_keys_are_those_of_the_specification(artifacts: Artifacts) -> None:
     doc_hash = await store(artifacts, b"hello")
     await artifacts.write(doc_hash, ArtifactType.PARSED_MD, 17, b"# hello")

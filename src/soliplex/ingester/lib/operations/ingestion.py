@@ -10,13 +10,10 @@ until all is done.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, auto
-from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
@@ -90,15 +87,15 @@ async def ingest_document(content: AsyncIterable[bytes], new: NewDocument, *, li
 
 
 async def ingest_received(received: Received, new: NewDocument) -> Ingested:
-    """Keep a document that has arrived, and record it. Its spool is gone afterwards, whatever happens."""
+    """Keep a document that has arrived for a batch that is there, and record it. Its spool is gone afterwards."""
     artifacts = get_artifacts()
     try:
         new = new.checked()
-        await require_batch(new.batch_id)
         mime_type = await _mime_type(received, new)
         return await _keep_and_record(artifacts, received, replace(new, mime_type=mime_type))
-    finally:
+    except BaseException:
         await artifacts.discard(received)
+        raise
 
 
 async def _mime_type(received: Received, new: NewDocument) -> str:
@@ -110,7 +107,7 @@ async def _mime_type(received: Received, new: NewDocument) -> str:
 async def _keep_and_record(artifacts: Artifacts, received: Received, new: NewDocument) -> Ingested:
     waited = 0.0
     while True:
-        await _keep_a_copy(artifacts, received)
+        await artifacts.keep_copy(received)
         try:
             ingested = await Database.transact(_record(received, new, utcnow()))
         except BeingRemovedError:
@@ -119,27 +116,10 @@ async def _keep_and_record(artifacts: Artifacts, received: Received, new: NewDoc
             await asyncio.sleep(LOOK_AGAIN)
             waited += LOOK_AGAIN
             continue
-        if not await artifacts.has_document(received.hash):
-            await _keep_a_copy(artifacts, received)
+        if not await artifacts.release(received):
+            await artifacts.keep_copy(received)
+            await artifacts.discard(received)
         return ingested
-
-
-async def _keep_a_copy(artifacts: Artifacts, received: Received) -> None:
-    """Make the document durable; the spool stays, in case the store loses it to a removal that is under way."""
-    second = replace(received, path=artifacts.spool.new_path())
-    await asyncio.to_thread(_duplicate, received.path, second.path)
-    try:
-        await artifacts.keep(second)
-    except BaseException:
-        await artifacts.discard(second)
-        raise
-
-
-def _duplicate(path: Path, second: Path) -> None:
-    try:
-        os.link(path, second)
-    except OSError:  # not every file system can
-        shutil.copyfile(path, second)
 
 
 def _record(received: Received, new: NewDocument, now: datetime) -> Script[Ingested]:

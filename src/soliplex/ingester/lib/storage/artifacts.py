@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from enum import StrEnum
 from itertools import batched
 from pathlib import Path
@@ -63,6 +65,28 @@ class Artifacts:
         else:
             await self.discard(received)
         return is_new
+
+    async def keep_copy(self, received: Received) -> None:
+        """As `keep`, but the spool stays: what is kept may be lost again to a removal that is under way."""
+        if await self._link(received):
+            return
+        second = replace(received, path=self.spool.new_path())
+        await in_thread(_duplicate, received.path, second.path)
+        try:
+            await self.keep(second)
+        except BaseException:
+            await self.discard(second)
+            raise
+
+    async def release(self, received: Received) -> bool:
+        """Remove the spool of a document that is kept; False, and it stays, if the document is not there any more."""
+        key = self.layout.document(received.hash)
+        if isinstance(self.store, FolderBlobs):
+            return await self.store.release_file(key, received.path)
+        if await self.store.size(key) is None:
+            return False
+        await self.discard(received)
+        return True
 
     async def discard(self, received: Received) -> None:
         """Forget a received document; one that is kept stays kept."""
@@ -153,8 +177,18 @@ class Artifacts:
     async def close(self) -> None:
         await self.store.close()
 
+    async def _link(self, received: Received) -> bool:
+        """Keep it in one hop to a thread in place of four: most uploads are small, and hops are what they cost."""
+        if not isinstance(self.store, FolderBlobs) or self._packs(received.head):
+            return False
+        return await self.store.link_file(self.layout.document(received.hash), received.path)
+
+    def _packs(self, head: bytes) -> bool:
+        """Whether what begins so is stored in an envelope: to be smaller, or since it looks like one itself."""
+        return self._compress or envelope.is_compressed(head)
+
     async def _put(self, key: str, path: Path, head: bytes) -> None:
-        if not self._compress and not envelope.is_compressed(head):
+        if not self._packs(head):
             await self.store.put_file(key, path)
             return
         packed = self.spool.new_path()
@@ -211,6 +245,13 @@ class Artifacts:
         except DamagedBlobError:
             return Integrity.DAMAGED
         return Integrity.OK if f"sha256-{digest.hexdigest()}" == doc_hash else Integrity.DAMAGED
+
+
+def _duplicate(path: Path, second: Path) -> None:
+    try:
+        second.hardlink_to(path)
+    except OSError:  # not every file system can
+        shutil.copyfile(path, second)
 
 
 def _beginning(path: Path) -> bytes:

@@ -45,6 +45,17 @@ class FolderBlobs:
     async def put_file(self, key: str, path: Path) -> None:
         await in_thread(self._move_in, path, self.path_of(key))
 
+    async def link_file(self, key: str, path: Path) -> bool:
+        """Store the file unless a blob of its size is there already; it stays where it is.
+
+        False: that cannot be done without copying, or what is there is of another size.
+        """
+        return await in_thread(_link_in, path, self.path_of(key))
+
+    async def release_file(self, key: str, path: Path) -> bool:
+        """Unlink a file whose content is stored under the key; False, and it stays, if that is not so."""
+        return await in_thread(_release, path, self.path_of(key))
+
     async def put(self, key: str, content: bytes) -> None:
         await in_thread(self._write, self.path_of(key), content)
 
@@ -122,6 +133,34 @@ class FolderBlobs:
                 continue
             key = Path(entry.path).relative_to(self.root).as_posix()
             yield Blob(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def _link_in(path: Path, target: Path) -> bool:
+    with _explained():
+        if (there := _size(target)) is not None:
+            return there == path.stat().st_size
+        sync(path)
+        try:
+            _link(path, target)
+        except OSError:  # another was first, or the file system has no links
+            return False
+        sync(target.parent)
+        return True
+
+
+def _link(path: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(path)
+    except FileNotFoundError:  # the first of its folder
+        make_folders(target.parent)
+        target.hardlink_to(path)
+
+
+def _release(path: Path, target: Path) -> bool:
+    if _size(target) is None:
+        return False
+    path.unlink(missing_ok=True)
+    return True
 
 
 def make_folders(folder: Path) -> None:

@@ -172,13 +172,17 @@ class _Upload:
         self._limit = int(settings.upload_size_limit)
         self._received: Received | None = None
         self._declared: str | None = None
+        self._batch_is_known = False
 
     async def ingest(self, request: Request) -> Ingested:
         form = await read_form(request, file="file", take=self._take)
         fields = validated(UploadFields, form.fields)
         new = self._new_document(fields)
         if self._received is not None:
-            return await operations.ingest_received(self._received, new)
+            if not self._batch_is_known:
+                await operations.require_batch(new.checked().batch_id)
+            received, self._received = self._received, None
+            return await operations.ingest_received(received, new)
         if fields.input_uri is None:
             raise InvalidInputError("file", "is missing: send a file, or an input_uri to fetch it from")
         return await operations.ingest_document(fetch(fields.input_uri, limit=self._limit), new, limit=self._limit)
@@ -192,6 +196,7 @@ class _Upload:
             # They came first, as most clients send them: what is wrong with them is told before the file is sent.
             new = self._new_document(validated(UploadFields, fields)).checked()
             await operations.require_batch(new.batch_id)
+            self._batch_is_known = True
         received = await get_artifacts().receive(part.content, limit=self._limit, expected=part.expected)
         self._received = received
         if part.content_type and not part.content_type.startswith(ANY_BYTES):
@@ -223,7 +228,11 @@ async def find_documents(
 
 @router.post("/cleanup-orphans", summary="Delete documents that live nowhere")
 async def cleanup_orphans() -> Statistics:
-    """Documents without a URI, with their history; and bytes that belong to no document."""
+    """Documents without a URI, with their history; and bytes that belong to no document.
+
+    The content of an older version of a URI is such a document, unless it lives somewhere else: afterwards the URI
+    cannot be rolled back to it. `deleted_versions` says how many versions that are.
+    """
     return Statistics(message="Orphaned documents cleaned up", statistics=await operations.cleanup_orphans())
 
 
