@@ -121,7 +121,8 @@ async def test_two_versions_are_compared_by_line_and_by_chunk(driver: Driver, ar
     await write_artifacts(artifacts, two.doc_hash, "# Part\n\nnew\n\nend", after)
 
     found = await documents.diff_versions("/a.md", SOURCE)
-    assert (found.from_version, found.to_version, found.is_identical) == (1, 2, False)
+    assert (found.from_version, found.from_hash) == (1, hash_of(ONE))
+    assert (found.to_version, found.to_hash) == (2, hash_of(TWO))
     assert found.text.unified.splitlines() == [
         "--- /a.md (version 1)",
         "+++ /a.md (version 2)",

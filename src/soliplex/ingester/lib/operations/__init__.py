@@ -5,7 +5,9 @@
     documents      what is known of them, their history     starting       runs for a batch, or for one document
     deletion       rows, in one transaction                 removals       bytes and RAG entries, after it
     storage_check  whether what rows speak of is there      checks         what names and metadata may look like
-    versions/      the versions of a URI: which there are, what differs, going back
+    fetches        runs for addresses                       joining        another run in a group that is under way
+    metadata       what rules add to a document             rates          how fast documents were processed
+    versions/      what a URI was, and going back to it     made           what steps made of them, and is stored
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
 """
@@ -50,6 +52,8 @@ from soliplex.ingester.lib.operations.ingestion import (
     ingest_document,
     ingest_received,
 )
+from soliplex.ingester.lib.operations.made import Made, stored_artifacts
+from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
 from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
 from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
 from soliplex.ingester.lib.operations.starting import Started, start_document_workflow, start_workflows
@@ -72,8 +76,11 @@ __all__ = [
     "DocumentDetails",
     "DocumentURINotFoundError",
     "Ingested",
+    "Made",
     "NewDocument",
     "NotParsedError",
+    "ProcessingRate",
+    "ProcessingRates",
     "RolledBack",
     "SourceStatus",
     "Started",
@@ -102,6 +109,7 @@ __all__ = [
     "ingest_received",
     "list_batches",
     "list_versions",
+    "processing_rates",
     "put_sync_state",
     "record_history",
     "removals_tended",
@@ -110,5 +118,6 @@ __all__ = [
     "source_status",
     "start_document_workflow",
     "start_workflows",
+    "stored_artifacts",
     "validate_storage",
 ]

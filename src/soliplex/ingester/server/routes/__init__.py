@@ -20,12 +20,14 @@ from soliplex.ingester.server.routes import (
     source_status,
     stats,
     sync_state,
+    versions,
     workers,
 )
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     source_status.router,
     batch.router,
+    versions.router,  # before `/document/{doc_hash}`, which would take its paths for hashes
     document.router,
     sync_state.router,
     downloads.router,

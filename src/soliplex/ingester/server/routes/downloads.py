@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
-from sqlmodel import col, select
 
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.models import (
-    ARTIFACTS_OF_STEP,
-    ArtifactType,
-    Database,
-    RunStatus,
-    RunStep,
-    WorkflowRun,
-    WorkflowStepType,
-)
+from soliplex.ingester.lib.models import ArtifactType
+from soliplex.ingester.lib.operations import Made
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Id
@@ -39,15 +30,6 @@ _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w-]+=[\w-]+)*", re.ASCI
 _BYTES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """Something that was made of a document, under one configuration."""
-
-    artifact_type: ArtifactType
-    step_config_id: int
-    step_type: str
 
 
 @router.get(
@@ -72,16 +54,10 @@ async def download(doc_hash: DocumentHash) -> StreamingResponse:
 
 
 @router.get("/{doc_hash}/artifacts", summary="What was made of a document", responses=error_answers(404))
-async def list_artifacts(doc_hash: DocumentHash) -> list[Artifact]:
-    """Every artifact that its completed steps left in the store, the newest configuration first."""
+async def list_artifacts(doc_hash: DocumentHash) -> list[Made]:
+    """Every artifact that its completed steps left in the store, those of its newest runs first."""
     await operations.document_info(doc_hash)
-    artifacts = get_artifacts()
-    return [
-        Artifact(kind, config_id, step_type)
-        for config_id, step_type in await _configurations(doc_hash)
-        for kind in _kinds_of(step_type)
-        if await artifacts.has(doc_hash, kind, config_id)
-    ]
+    return (await operations.stored_artifacts([doc_hash]))[doc_hash]
 
 
 @router.get(
@@ -106,25 +82,6 @@ async def get_artifact(
     content = await artifacts.read(doc_hash, artifact_type, step_config_id)
     media_type = _MEDIA_TYPES.get(artifact_type, "application/octet-stream")
     return Response(content, media_type=media_type, headers={"X-Step-Config-Id": str(step_config_id)})
-
-
-async def _configurations(doc_hash: str) -> list[tuple[int, str]]:
-    query = (
-        select(RunStep.step_config_id, RunStep.step_type)
-        .join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
-        .where(col(WorkflowRun.doc_id) == doc_hash, col(RunStep.status) == RunStatus.COMPLETED)
-        .distinct()
-        .order_by(col(RunStep.step_config_id).desc())
-    )
-    async with Database.session(read_only=True) as session:
-        return [(config_id, step_type) for config_id, step_type in await session.exec(query)]
-
-
-def _kinds_of(step_type: str) -> tuple[ArtifactType, ...]:
-    if step_type not in WorkflowStepType:
-        return (ArtifactType.CUSTOM,)
-    made = ARTIFACTS_OF_STEP.get(WorkflowStepType(step_type), ())
-    return tuple(kind for kind in made if kind is not ArtifactType.DOC)
 
 
 def _media_type(given: str) -> str:

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations.errors import NotParsedError, VersionGoneError
+from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.versions.finding import Place, Version, find_place, find_version
-from soliplex.ingester.lib.operations.versions.made import Made, stored_artifacts
 from soliplex.ingester.lib.storage import get_artifacts
 
 CONTEXT: Final = 3
@@ -78,10 +78,6 @@ class VersionDiff:
     text: TextDiff
     chunks: ChunkDiff | None
     """None where one of the two was never cut into chunks."""
-
-    @property
-    def is_identical(self) -> bool:
-        return self.from_hash == self.to_hash
 
 
 async def diff_versions(

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction
+from soliplex.ingester.lib.operations.made import stored_artifacts
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.versions.finding import ROLLED_BACK_TO, Place, Version, find_place, versions_of
-from soliplex.ingester.lib.operations.versions.made import stored_artifacts
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, Page, Paging
 

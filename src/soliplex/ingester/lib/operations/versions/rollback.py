@@ -88,10 +88,13 @@ async def roll_back(
         if chosen.hash == place.doc_hash:
             return _unchanged(place, version)
         await _see_that_it_is_stored(place, chosen)
-        ways = [(workflow_id, param_id)] if workflow_id or param_id else await _ways(chosen.hash, place.doc_hash)
-        starts = _starts(ways, place, chosen, priority=priority, now=now or utcnow())
+        moment = now or utcnow()
+        if workflow_id or param_id:
+            starts = [plan_start(workflow_id, param_id, batch_id=place.batch_id, priority=priority, now=moment)]
+        else:
+            starts = _starts(await _ways(chosen.hash, place.doc_hash), place, chosen, priority=priority, now=moment)
         try:
-            done = await Database.transact(_roll_back(place, chosen, starts, now or utcnow()))
+            done = await Database.transact(_roll_back(place, chosen, starts, moment))
         except _ChangedMeanwhileError:
             continue
         work_is_ready()
@@ -121,7 +124,7 @@ async def _see_that_it_is_stored(place: Place, chosen: Version) -> None:
         raise VersionGoneError(place.uri, chosen.version, "its bytes are missing in the store")
 
 
-type _Way = tuple[str | None, str | None]
+type _Way = tuple[str, str]
 """A workflow and a parameter set, by their ids."""
 
 

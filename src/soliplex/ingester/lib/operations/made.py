@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from soliplex.ingester.lib.models import ARTIFACTS_OF_STEP, ArtifactType, WorkflowStepType
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.storage import get_artifacts
 
 
-class Made(NamedTuple):
-    """An artifact, and the configuration under which it was made."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Something that was made of a document, under one configuration."""
 
     artifact_type: ArtifactType
     step_config_id: int

@@ -1,0 +1,182 @@
+"""`/document/versions`, `/document/diff` and `/document/rollback`: what a URI was, and going back to it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from soliplex.ingester.lib import operations
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.models import PaginatedResponse
+from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import ID_SCHEMA, LARGEST_INTEGER, AskedPage, Id, Text, given, required
+from soliplex.ingester.server.parameters import required_id as required_number
+
+router = APIRouter(prefix="/document", tags=["document"])
+
+type Versions = list[StoredVersion] | PaginatedResponse[StoredVersion]
+
+URI = Annotated[Text, Query(description="Where the document lives in its source.", examples=["/handbook/office.md"])]
+Source = Annotated[Text, Query(description="The system it comes from.", examples=["files"])]
+
+_HASHES: Final = tuple(f"sha256-{digit * 64}" for digit in "ab")
+_VERSION: Final[dict[str, Any]] = {
+    "version": 3,
+    "hash": _HASHES[0],
+    "action": "updated",
+    "process_date": "2026-11-16T09:30:00Z",
+    "batch_id": 7,
+    "file_size": 5120,
+    "mime_type": "text/markdown",
+    "is_current": True,
+    "is_stored": True,
+    "artifacts": ["chunks", "embeddings", "parsed_json", "parsed_markdown", "rag"],
+    "rolled_back_to": 1,
+    "histmeta": {"rolled_back_to": 1},
+}
+_PLACE: Final = {"uri": "/handbook/office.md", "source": "files"}
+_DIFF: Final[dict[str, Any]] = {
+    **_PLACE,
+    "from_version": 1,
+    "from_hash": _HASHES[0],
+    "to_version": 2,
+    "to_hash": _HASHES[1],
+    "text": {
+        "added_lines": 1,
+        "removed_lines": 1,
+        "unified": "--- …\n+++ …\n@@ -3 +3 @@\n-The team meets on Monday.\n+The team meets on Thursday.",
+        "is_same_configuration": True,
+    },
+    "chunks": {
+        "kept": 11,
+        "added": 1,
+        "removed": 1,
+        "chunks": [
+            {
+                "change": "added",
+                "id": "5f0c",
+                "headings": ["The office", "Meetings"],
+                "page_numbers": [2],
+                "content": "The team meets on Thursday.",
+            }
+        ],
+        "is_same_configuration": True,
+    },
+}
+_ROLLED_BACK: Final[dict[str, Any]] = {
+    **_PLACE,
+    "rolled_back_to": 1,
+    "version": 3,
+    "hash": _HASHES[0],
+    "is_changed": True,
+    "runs": [
+        {
+            "run_group_id": 12,
+            "workflow_run_id": 345,
+            "workflow_definition_id": "batch",
+            "param_definition_id": "default",
+        }
+    ],
+}
+
+
+def _example(value: Any) -> dict[str, Any]:
+    return {"content": {"application/json": {"example": value}}}
+
+
+@router.get(
+    "/versions",
+    summary="The versions of a URI, the newest first",
+    response_model=Versions,
+    responses={200: _example([_VERSION]), **error_answers(400, 404)},
+)
+async def list_versions(request: Request, response: Response, asked: AskedPage, uri: URI, source: Source) -> Any:
+    """With what is still stored of each: a version whose bytes are there can be rolled back to.
+
+    `cleanup-orphans` deletes the content of older versions that lives nowhere else; those are not listed any more.
+    """
+    return asked.answer(await operations.list_versions(uri, source, paging=asked.paging), request, response)
+
+
+@router.get(
+    "/diff",
+    summary="What differs between two versions of a URI",
+    responses={200: _example(_DIFF), **error_answers(400, 404, 409)},
+)
+async def diff_versions(
+    uri: URI,
+    source: Source,
+    from_version: Annotated[Id | None, Query(alias="from", description="Default: the one before `to`.")] = None,
+    to_version: Annotated[Id | None, Query(alias="to", description="Default: the current one.")] = None,
+    context: Annotated[int, Query(ge=0, le=1000, description="Lines shown around each change.")] = 3,
+) -> VersionDiff:
+    """The parsed text line by line, and the chunks: kept, added and removed. 409 where one of the two was never parsed.
+
+    A chunk is kept if it has the same text below the same headings; it needs no new vector.
+    """
+    return await operations.diff_versions(uri, source, from_version, to_version, context=context)
+
+
+_NAMED: Final = {"type": "string", "minLength": 1}
+_FIELDS: Final[dict[str, Any]] = {
+    "uri": {**_NAMED, "examples": ["/handbook/office.md"]},
+    "source": {**_NAMED, "examples": ["files"]},
+    "version": {**ID_SCHEMA, "examples": [1]},
+    "workflow_definition_id": {**_NAMED, "description": "Default: what processed that version before."},
+    "param_id": {**_NAMED, "description": "Default: what that version was processed with."},
+    "priority": {"type": "integer", "minimum": -LARGEST_INTEGER, "maximum": LARGEST_INTEGER, "default": 0},
+}
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            kind: {
+                "schema": {"type": "object", "properties": _FIELDS, "required": ["uri", "source", "version"]},
+                "example": {**_PLACE, "version": 1},
+            }
+            for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+        },
+    }
+}
+
+
+@router.post(
+    "/rollback",
+    summary="Give a URI the content of an earlier version again",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=_BODY,
+    responses={
+        201: _example(_ROLLED_BACK),
+        200: {"model": RolledBack, "description": "The URI had this content already: nothing was done."},
+        **error_answers(400, 404, 409),
+    },
+)
+async def roll_back(request: Request, response: Response) -> RolledBack:
+    """It becomes the newest version; history is only added to. Fields stand in a form or in a JSON object.
+
+    The same transaction starts the runs that bring the RAG databases after, by what processed that version before.
+    They parse and embed nothing that is still stored, and replace the chunks in one commit. 409 where the version's
+    bytes are gone.
+    """
+    done = await operations.roll_back(
+        await required(request, "uri"),
+        await required(request, "source"),
+        await required_number(request, "version"),
+        workflow_id=await given(request, "workflow_definition_id") or None,
+        param_id=await given(request, "param_id") or None,
+        priority=await _priority(request),
+    )
+    if not done.is_changed:
+        response.status_code = HTTPStatus.OK
+    return done
+
+
+async def _priority(request: Request) -> int:
+    text = (await given(request, "priority") or "0").strip()
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or int(digits[:20]) > LARGEST_INTEGER:
+        raise InvalidInputError("priority", f"must be a whole number between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
+    return int(text)
