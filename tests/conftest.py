@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -24,7 +23,13 @@ import pytest
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database
-from tests.support.databases import PostgresServer, make_postgres_template, make_sqlite_template, open_server
+from tests.support.databases import (
+    PostgresServer,
+    make_postgres_template,
+    make_sqlite_template,
+    open_server,
+    server_folder,
+)
 
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -46,11 +51,7 @@ def clean_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    # Not below pytest's own folder: another pytest that starts takes it away from the user the server runs as.
-    with (
-        tempfile.TemporaryDirectory(prefix="soliplex-tests-") as folder,
-        open_server(Path(folder) / "postgres") as server,
-    ):
+    with server_folder() as folder, open_server(folder) as server:
         yield server
 
 
@@ -61,8 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before several test processes start, bring up the server they share; TEST_POSTGRES_URL tells them of it."""
     is_controller = getattr(config.option, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if is_controller and "TEST_POSTGRES_URL" not in os.environ:
-        folder = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="soliplex-tests-")))
-        server = _shared.enter_context(open_server(folder / "postgres"))
+        folder = _shared.enter_context(server_folder())
+        server = _shared.enter_context(open_server(folder))
         os.environ["TEST_POSTGRES_URL"] = server.url_of("postgres")
         _shared.callback(os.environ.pop, "TEST_POSTGRES_URL")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 import sqlalchemy as sa
@@ -79,6 +82,21 @@ class PostgresServer:
         asyncio.run(self._run(statements, str(sa.make_url(url).database)))
 
 
+_MEMORY: Final = Path("/dev/shm")
+_ROOM: Final = 2 << 30
+
+
+@contextmanager
+def server_folder() -> Generator[Path]:
+    """A folder for a server: in memory where there is room, since every test has files of databases copied and removed.
+
+    Not below pytest's own folder: another pytest that starts takes it away from the user the server runs as.
+    """
+    has_room = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
+    with tempfile.TemporaryDirectory(prefix="soliplex-tests-", dir=_MEMORY if has_room else None) as folder:
+        yield Path(folder) / "postgres"
+
+
 @contextmanager
 def open_server(folder: Path) -> Generator[PostgresServer]:
     if given := os.environ.get("TEST_POSTGRES_URL"):
@@ -93,7 +111,12 @@ def open_server(folder: Path) -> Generator[PostgresServer]:
     opened = PostgresServer(sa.make_url(f"postgresql+asyncpg://postgres@/postgres?host={folder}"))
     # Nothing here outlives the run, so nothing needs to reach the disk. Crashes of the server are tested on servers of
     # their own.
-    opened.run("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_connections = 200", "SELECT pg_reload_conf()")
+    opened.run(
+        "ALTER SYSTEM SET fsync = off",
+        "ALTER SYSTEM SET max_wal_size = '256MB'",
+        "ALTER SYSTEM SET max_connections = 200",
+        "SELECT pg_reload_conf()",
+    )
     try:
         yield opened
     finally:
