@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.models import Database, NotInitializedError
 from soliplex.ingester.lib.operations import removals_tended
+from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.server.feed import ChangeFeed
@@ -35,6 +36,7 @@ def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI],
         async with (
             _open_database(settings),
             removals_tended(),
+            readers_kept(),
             _working(settings, with_worker=with_worker) as worker,
             _feeding() as feed,
         ):

@@ -3,6 +3,9 @@
     locking     where databases live, and who may write to them: one at a time
     opening     haiku.rag, imported when it is needed
     writing     documents go in and out, many in one commit
+    indexes     kept up with what is written
+    readers     databases that stay open between searches
+    scopes      which documents are searched
     searching   by meaning, by words, or by both
     reading     which databases there are, and what is in them
     filters     a small language for choosing documents

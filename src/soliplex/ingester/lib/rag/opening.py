@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 
@@ -38,14 +39,9 @@ async def open_rag(
 ) -> AsyncGenerator[Any]:
     """The database, by haiku.rag. Without an identity, whatever made its vectors will do."""
     haiku = await imported("haiku.rag.client")
-    config = await imported("haiku.rag.config")
-    settings: dict[str, Any] = {"storage": {"auto_vacuum": False}}
-    if identity is not None:
-        model = {"provider": identity.provider, "name": identity.model, "vector_dim": identity.dim}
-        settings["embeddings"] = {"model": model}
     client = haiku.HaikuRAG(
-        location(db_path),
-        config=config.AppConfig.model_validate(settings),
+        None if is_remote(db_path) else Path(db_path),
+        config=await haiku_config(db_path, identity),
         skip_validation=identity is None,
         create=create,
         read_only=read_only,
@@ -58,9 +54,42 @@ async def open_rag(
         raise EmbeddingMismatchError(db_path, identity) from exc
 
 
+def is_remote(db_path: str | Path) -> bool:
+    """Whether the database lives in a bucket, and not in a folder of this machine."""
+    return "://" in str(db_path)
+
+
 def location(db_path: str | Path) -> str | Path:
     """As haiku.rag wants it: a path, or the address of a bucket."""
-    return str(db_path) if "://" in str(db_path) else Path(db_path)
+    return str(db_path) if is_remote(db_path) else Path(db_path)
+
+
+async def haiku_config(db_path: str | Path, identity: EmbeddingIdentity | None = None) -> Any:
+    """haiku.rag's configuration for this database; nothing of it is read from files of haiku.rag's own."""
+    config = await imported("haiku.rag.config")
+    settings: dict[str, Any] = {"storage": {"auto_vacuum": False}}
+    if identity is not None:
+        model = {"provider": identity.provider, "name": identity.model, "vector_dim": identity.dim}
+        settings["embeddings"] = {"model": model}
+    if is_remote(db_path):
+        # Not as a path: haiku.rag would make s3:/bucket of it.
+        name = str(db_path).rpartition("/")[2]
+        settings["lancedb"] = {"databases": {name: str(db_path)}, "storage_options": storage_options(get_settings())}
+    return config.AppConfig.model_validate(settings)
+
+
+def storage_options(settings: Settings) -> dict[str, str]:
+    """How LanceDB reaches the bucket of LANCEDB_DIR: as artifacts reach theirs. What is unset, the machine knows."""
+    bucket = settings.artifact_s3
+    secret = bucket.access_secret.get_secret_value() if bucket.access_secret else None
+    given = {
+        "aws_endpoint": bucket.endpoint_url,
+        "aws_access_key_id": bucket.access_key_id,
+        "aws_secret_access_key": secret,
+        "aws_region": bucket.region or ("us-east-1" if bucket.endpoint_url else None),
+        "allow_http": "true" if (bucket.endpoint_url or "").startswith("http://") else None,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 async def imported(module: str) -> Any:

@@ -7,15 +7,19 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from soliplex.ingester.lib.rag.indexes import merge_indexes
 from soliplex.ingester.lib.rag.opening import open_rag
+from soliplex.ingester.lib.rag.readers import forget_reader
 
 _BLOCK: Final = 1 << 20
 
 
 async def vacuum(db_path: str | Path, *, retention_seconds: int = 0) -> None:
-    """Compact the database and drop old versions. The caller holds its lock."""
+    """Compact the database, merge its indexes and drop old versions. The caller holds its lock."""
     async with open_rag(db_path, None) as rag:
+        await merge_indexes(rag.store)
         await rag.vacuum(retention_seconds)
+    await forget_reader(db_path)
 
 
 async def is_absent(db_path: str | Path) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+from soliplex.ingester.lib.rag.indexes import tend_indexes
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, imported, open_rag
 
 DOC_HASH: Final = "doc_hash"
@@ -79,6 +80,7 @@ async def write_documents(
             await _switch_chunks(rag, rows, sorted(there))
             await _delete(rag, leaving)
             await _ensure_indexes(rag.store)
+        await tend_indexes(rag.store)
 
 
 async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> int:

@@ -1,0 +1,172 @@
+"""RAG databases that stay open between searches.
+
+Opening one takes 50 ms, which is longer than most searches. Within `readers_kept`, a database is opened once and read
+at its newest version each time, whoever wrote that; without it, each search opens it and closes it again.
+
+    search ──▶ kept? ── no, or another database now ──▶ open
+                 │ yes
+                 ▼
+              newest version (0.1 ms) ──▶ questions to its tables
+
+A vacuum deletes old versions, also those that a search in another process is just reading: `read` then opens the
+database anew and asks once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, is_remote, open_rag
+
+MOST_KEPT: Final = 16
+"""Databases that stay open; the one that was not asked for longest is closed for the next."""
+_TROUBLES: Final = (OSError, RuntimeError, ValueError)
+"""All that LanceDB raises, for files that are gone as for anything else."""
+
+
+class Reader:
+    """A database, open for reading."""
+
+    def __init__(self, db_path: str, store: Any, mark: object, closing: AsyncExitStack) -> None:
+        self.db_path = db_path
+        self.chunks = store.chunks_table
+        self.documents = store.document_meta_table
+        recorded = store.stored_embedding
+        self.identity = EmbeddingIdentity(recorded.provider, recorded.name, recorded.vector_dim)
+        self._mark = mark
+        self._closing = closing
+        self._users = 0
+        self._is_dismissed = False
+
+    @classmethod
+    async def open(cls, db_path: str) -> Reader:
+        mark = await asyncio.to_thread(_mark_of, db_path)
+        async with AsyncExitStack() as stack:
+            rag = await stack.enter_async_context(open_rag(db_path, None, read_only=True))
+            return cls(db_path, rag.store, mark, stack.pop_all())
+
+    async def is_current(self) -> bool:
+        """Go to the newest version. False: what stands there now is another database."""
+        if await asyncio.to_thread(_mark_of, self.db_path) != self._mark:
+            return False
+        # In this order: of whatever chunk is found, the document is there.
+        await self.chunks.checkout_latest()
+        await self.documents.checkout_latest()
+        return True
+
+    @asynccontextmanager
+    async def used(self) -> AsyncGenerator[Reader]:
+        self._users += 1
+        try:
+            yield self
+        finally:
+            self._users -= 1
+            await self._close_if_unused()
+
+    async def dismiss(self) -> None:
+        """Close it, once nobody uses it any more."""
+        self._is_dismissed = True
+        await self._close_if_unused()
+
+    async def _close_if_unused(self) -> None:
+        if self._is_dismissed and not self._users:
+            await self._closing.aclose()
+
+
+class KeptReaders:
+    """The databases that stay open."""
+
+    def __init__(self) -> None:
+        self._readers: OrderedDict[str, Reader] = OrderedDict()
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    async def get(self, db_path: str) -> Reader:
+        """The database at its newest version."""
+        async with self._opening[db_path]:
+            reader = self._readers.get(db_path)
+            if reader is None or not await self._is_current(reader):
+                await self.forget(db_path)
+                reader = self._readers[db_path] = await Reader.open(db_path)
+            self._readers.move_to_end(db_path)
+        while len(self._readers) > MOST_KEPT:
+            await self._readers.popitem(last=False)[1].dismiss()
+        return reader
+
+    async def forget(self, db_path: str) -> None:
+        """Close the database, if it is open: the next search opens it anew."""
+        if reader := self._readers.pop(db_path, None):
+            await reader.dismiss()
+
+    async def close(self) -> None:
+        for db_path in list(self._readers):
+            await self.forget(db_path)
+
+    @staticmethod
+    async def _is_current(reader: Reader) -> bool:
+        try:
+            return await reader.is_current()
+        except _TROUBLES:  # it was removed, or another was put in its place; opening it will tell
+            return False
+
+
+_kept: KeptReaders | None = None
+
+
+@asynccontextmanager
+async def readers_kept() -> AsyncGenerator[KeptReaders]:
+    """For the time of the block, databases stay open between searches: for programs that live long."""
+    global _kept  # noqa: PLW0603  one process, one set of open databases
+    before, _kept = _kept, KeptReaders()
+    mine = _kept
+    try:
+        yield mine
+    finally:
+        _kept = before
+        await mine.close()
+
+
+async def read[T](db_path: str | Path, question: Callable[[Reader], Awaitable[T]]) -> T:
+    """Ask the database a question, at its newest version."""
+    path, kept = str(db_path), _kept
+    if kept is None:
+        async with _opened(path) as reader:
+            return await question(reader)
+    try:
+        async with (await kept.get(path)).used() as reader:
+            return await question(reader)
+    except _TROUBLES:
+        await kept.forget(path)
+    async with (await kept.get(path)).used() as reader:
+        return await question(reader)
+
+
+async def forget_reader(db_path: str | Path) -> None:
+    """Let go of the files of a database that was compacted, replaced or deleted."""
+    if _kept is not None:
+        await _kept.forget(str(db_path))
+
+
+@asynccontextmanager
+async def _opened(db_path: str) -> AsyncGenerator[Reader]:
+    reader = await Reader.open(db_path)
+    try:
+        yield reader
+    finally:
+        await reader.dismiss()
+
+
+def _mark_of(db_path: str) -> object:
+    """What tells a database from another in its place: the folder of its settings, which are written once."""
+    if is_remote(db_path):
+        return None
+    about = os.stat(Path(db_path, "settings.lance", "data"))  # noqa: PTH116  as short as can be: once a search
+    return about.st_dev, about.st_ino, about.st_mtime_ns
