@@ -118,13 +118,13 @@ async def test_text_beyond_what_the_local_model_reads_changes_nothing() -> None:
     assert cosine(longer, longest) > 0.99999
 
 
-async def test_the_vector_of_a_text_hardly_depends_on_its_neighbours() -> None:
+async def test_the_vector_of_a_text_does_not_depend_on_its_neighbours() -> None:
     async with open_embedder(EmbedOptions.read({"provider": "local"})) as embedder:
         (alone,) = await embedder.embed(["The engine claims steps in batches."])
         together = await embedder.embed(
             ["The engine claims steps in batches.", *(f"filler {it} " * 40 for it in range(30))]
         )
-    assert cosine(alone, together[0]) > 0.98
+    assert alone == together[0]
 
 
 @pytest.mark.parametrize(

@@ -78,15 +78,12 @@ class _Model:
     def embed(self, batch: Sequence[Tokens]) -> list[Vector]:
         import numpy as np  # noqa: PLC0415  only where something is embedded
 
-        width = max(map(len, batch))
-        ids = np.zeros((len(batch), width), np.int64)
-        mask = np.zeros_like(ids)
-        for row, tokens in enumerate(batch):
-            ids[row, : len(tokens)] = tokens
-            mask[row, : len(tokens)] = 1
-        given = {"input_ids": ids, "attention_mask": mask, "position_ids": np.arange(width)}
-        (vectors,) = self._session.run(["embedding"], given)
-        return checked(NAME, vectors.tolist(), len(batch), DIM)  # pyright: ignore[reportAttributeAccessIssue]  an array
+        vectors = list[Vector]()
+        for tokens in batch:
+            given = {"input_ids": np.array([tokens], np.int64), "position_ids": np.arange(len(tokens))}
+            (found,) = self._session.run(["embedding"], given)
+            vectors += found.tolist()  # pyright: ignore[reportAttributeAccessIssue]  an array
+        return checked(NAME, vectors, len(batch), DIM)
 
 
 def _cut(tokens: Tokens) -> Tokens:
@@ -122,6 +119,8 @@ def _loaded(precision: Precision) -> _Model:
     except ImportError as exc:
         raise minilm.MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # a batch is one thread's work
+    options.intra_op_num_threads = 1  # a text is one thread's work
+    # Beyond, what the graph spells out would be put together again: see there.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     graph = minilm_graph.build(minilm.model_folder(), precision)
     return _Model(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))
