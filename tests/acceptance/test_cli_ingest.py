@@ -96,6 +96,16 @@ def test_patterns_choose_files(commands: CommandLine, docs: Path) -> None:
     assert [Path(path).name for path in summary["would_upload"]] == ["a.md", "b.md"]
     assert summary["files"]["left_out"] == {"excluded": 2}
     assert commands.json("si-cli", "list-batches") == []
+    forecast = summary["forecast"]
+    assert (forecast["files"], forecast["basis"], forecast["recorded_documents"]) == (2, "guessed", 0)
+
+
+def test_a_forecast_goes_by_what_was_done_before(commands: CommandLine, docs: Path) -> None:
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    (docs / "new.md").write_text("new text")
+    forecast = ingest(commands, str(docs), "--dry-run", *TEST_WORKFLOW)["forecast"]
+    assert (forecast["files"], forecast["basis"], forecast["recorded_documents"]) == (1, "recorded", 3)
+    assert forecast["kinds"][0]["mime_type"] == "text/markdown"
 
 
 def test_a_file_over_the_limit_fails_alone(commands: CommandLine, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

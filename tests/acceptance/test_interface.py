@@ -126,6 +126,7 @@ READ: dict[str, set[str]] = {
     "/stats/run-group-details/{group}": {"run_group", "stats"},
     "/stats/throughput": set(),
     "/stats/rates": set(),
+    "/stats/processing-rates": {"workflow_definition_id", "param_definition_id", "documents", "rates"},
     "/stats/workers": {"workers", "slots", "running_steps", "utilization"},
     "/stats/batches": set(),
     "/lancedb/list": {"status", "lancedb_dir", "database_count", "databases"},

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from soliplex.ingester.cli.ingest.files import LocalFile, fingerprint
 from soliplex.ingester.cli.ingest.target import (
@@ -45,6 +46,13 @@ class MemoryTarget:
     """Steps done, by document."""
     uploads: list[str] = field(default_factory=list[str])
     is_working: bool = False
+    is_here: bool = True
+    recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """How fast documents were processed before."""
+
+    async def rates(self, work: Work) -> list[dict[str, Any]]:
+        del work
+        return self.recorded
 
     async def check(self, work: Work) -> None:
         del work

@@ -200,8 +200,30 @@ async def test_a_dry_run_changes_nothing(docs: Path) -> None:
     summary = await ingest(target, order_for(docs, dry_run=True))
     assert (target.uploads, target.batches) == ([], [])
     words = [line for line, _ in in_words(summary, "")]
-    assert words[-1] == "4 files would be uploaded (48 B): 4 new, 0 changed; 0 unchanged"
+    assert words[4] == "4 files would be uploaded (48 B): 4 new, 0 changed; 0 unchanged"
     assert words[0].endswith("a.md")
+    assert words[-1].startswith("Expected time: about ")
+    assert words[-1].endswith("which is a guess: no such documents have been processed here yet.")
+
+
+async def test_a_dry_run_forecasts_from_what_was_recorded(docs: Path) -> None:
+    (docs / "copy of a.md").write_text("text of a.md")
+    rate = {"mime_type": "text/markdown", "documents": 10, "bytes": 480, "pages": 0, "chunks": 30}
+    rates = [rate | {"step_type": "parse", "seconds": 40.0}, rate | {"step_type": "embed", "seconds": 20.0}]
+    summary = await ingest(MemoryTarget(recorded=rates), order_for(docs, dry_run=True))
+    assert summary.forecast is not None
+    # The five files are four documents, a tenth of what took a minute.
+    assert (summary.forecast.files, summary.forecast.chunks, summary.forecast.seconds) == (4, 3, pytest.approx(6.0))
+    words = [line for line, _ in in_words(summary, "")]
+    assert words[-1] == "Expected time: about 6.0 s, as 10 documents of the same kinds took before."
+    assert words[-2].split() == ["Markdown", "4", "48", "B", "~4", "~3", "~6.0", "s"]
+
+
+async def test_a_dry_run_with_nothing_to_do_says_so(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    summary = await ingest(target, order_for(docs, dry_run=True))
+    assert "Nothing to do: all 4 files are unchanged." in headline(summary)
 
 
 async def test_without_waiting_the_workflows_are_started_and_left(docs: Path) -> None:

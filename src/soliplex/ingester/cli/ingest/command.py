@@ -43,7 +43,9 @@ async def ingest(
     gitignore: Annotated[bool, typer.Option(help="Leave out what .gitignore files name.")] = True,
     follow_links: Annotated[bool, typer.Option("--follow-links", help="Follow symbolic links.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Also ingest what is unchanged.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be uploaded, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be processed and how long it would take, and stop.")
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Wait until all is processed.")] = True,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Uploads at the same time.")] = 8,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,

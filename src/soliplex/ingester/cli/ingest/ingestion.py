@@ -27,7 +27,9 @@ from soliplex.ingester.cli.ingest.files import (
     reason_of,
     walk,
 )
+from soliplex.ingester.cli.ingest.forecast import Forecast, ForecastFile, forecast
 from soliplex.ingester.cli.ingest.summary import Summary
+from soliplex.ingester.cli.ingest.survey import Survey
 from soliplex.ingester.cli.ingest.target import Failure, FileRefusedError, GroupProgress, Standing, Target, Work
 from soliplex.ingester.cli.output import as_size
 
@@ -68,6 +70,7 @@ class Ingestion:
         self._target = target
         self._display = display
         self._stopping = stopping
+        self._hashes: dict[str, str] = {}
         self._sent: dict[Path, int] = {}
         self._ended_stages: set[str] = set()
         self._told_failures: set[str] = set()
@@ -89,6 +92,7 @@ class Ingestion:
         if self._order.dry_run:
             self.summary.would_upload = [file.path for file in chosen]
             self.summary.uploaded_bytes = sum(file.size for file in chosen)
+            self.summary.forecast = await self._forecast(chosen)
             return
         batch_id = await self._batch(needed=bool(chosen))
         if batch_id is None:
@@ -141,6 +145,7 @@ class Ingestion:
                 self._display.show(stage)
 
             await self._each(part, read)
+            self._hashes |= hashes
             standings = await self._target.standings(self._order.source, hashes)
             chosen.extend(file for file in part if file.uri in standings and self._is_chosen(standings[file.uri]))
         if files:
@@ -157,6 +162,27 @@ class Ingestion:
                 self.summary.unchanged += 1
                 return self._order.again
         return True
+
+    async def _forecast(self, files: list[LocalFile]) -> Forecast:
+        """What the files would come to. Those of the same content are one document."""
+        documents = list({self._hashes[file.uri]: file for file in files}.values())
+        stage = Stage(name="Counting", total=len(documents))
+        found: list[ForecastFile] = []
+        async with Survey() as survey:
+
+            async def look(file: LocalFile) -> None:
+                try:
+                    found.append(await survey.look_into(file))
+                    stage.done += 1
+                except OSError as error:
+                    self._fail(file.path, "read", reason_of(error))
+                    stage.failed += 1
+                self._display.show(stage)
+
+            await self._each(documents, look)
+        if documents:
+            self._display.end(stage)
+        return forecast(found, await self._target.rates(self._order.work), loads_models=self._target.is_here)
 
     async def _batch(self, *, needed: bool) -> int | None:
         """The batch that was left unfinished, or a new one if there is anything to put into it."""

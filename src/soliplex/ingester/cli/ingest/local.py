@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
 
 from sqlmodel import col, func, select
 
@@ -50,6 +52,8 @@ async def open_local(settings: Settings) -> AsyncGenerator[LocalTarget]:
 
 class LocalTarget:
     """This installation, as a place where documents go. The database is open."""
+
+    is_here = True
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -97,6 +101,10 @@ class LocalTarget:
         )
         assert started.run_group.id is not None
         return Started(started.run_group.id, len(started.run_ids))
+
+    async def rates(self, work: Work) -> Sequence[Mapping[str, Any]]:
+        found = await operations.processing_rates(work.workflow_id, work.param_id)
+        return [asdict(rate) for rate in found.rates]
 
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[None]:

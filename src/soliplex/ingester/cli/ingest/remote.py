@@ -79,6 +79,8 @@ async def open_remote(
 class RemoteTarget:
     """A server, as a place where documents go."""
 
+    is_here = False
+
     def __init__(
         self,
         client: httpx.AsyncClient,
@@ -144,6 +146,16 @@ class RemoteTarget:
         answer = await self._json("POST", "/batch/start-workflows", data=form)
         group_id = answer["run_group_id"]
         return Started(group_id, answer["workflows"])
+
+    async def rates(self, work: Work) -> Sequence[Mapping[str, Any]]:
+        chosen = {"workflow_definition_id": work.workflow_id, "param_id": work.param_id}
+        asked = {name: value for name, value in chosen.items() if value is not None}
+        try:
+            return (await self._json("GET", "/stats/processing-rates", params=asked))["rates"]
+        except RemoteError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return []  # a server of an earlier version
+            raise
 
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[None]:

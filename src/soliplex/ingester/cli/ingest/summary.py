@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.cli.ingest.files import Why, printable
+from soliplex.ingester.cli.ingest.forecast import Forecast
+from soliplex.ingester.cli.ingest.forecast_words import forecast_in_words
 from soliplex.ingester.cli.ingest.target import Failure, GroupProgress
 from soliplex.ingester.cli.output import as_duration, as_size, counted
 from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL
 
 SHOWN_REASONS: Final = 10
 NAMED_PER_REASON: Final = 3
+FILES_LISTED: Final = 20
+"""Of a dry run."""
 
 
 @dataclass(slots=True)
@@ -38,6 +42,7 @@ class Summary:
     """Files that did not get in, each; and of the runs that failed, some."""
     files_failed: int = 0
     would_upload: list[Path] = field(default_factory=list[Path])
+    forecast: Forecast | None = None
     waited: bool = True
     stopped: bool = False
     seconds: float = 0.0
@@ -80,6 +85,7 @@ class Summary:
                 {"uri": failure.uri, "stage": failure.stage, "reason": failure.reason} for failure in self.failures
             ],
             "would_upload": [str(path) for path in self.would_upload],
+            "forecast": self.forecast.as_json() if self.forecast else None,
             "seconds": round(self.seconds, 3),
         }
 
@@ -182,10 +188,14 @@ def _named(uris: list[str]) -> str:
 
 
 def _of_dry_run(summary: Summary) -> Iterator[Line]:
-    for path in summary.would_upload:
-        yield str(path), ""
+    for path in summary.would_upload[:FILES_LISTED]:
+        yield printable(path), ""
+    if (more := len(summary.would_upload) - FILES_LISTED) > 0:
+        yield f"… and {more:,} more; --json lists all", "dim"
     size, kinds = as_size(summary.uploaded_bytes), f"{summary.new:,} new, {summary.changed:,} changed"
     yield (
         f"{counted(summary.to_upload, 'file')} would be uploaded ({size}): {kinds}; {summary.unchanged:,} unchanged",
         "bold",
     )
+    if summary.forecast is not None:
+        yield from forecast_in_words(summary.forecast)

@@ -128,6 +128,9 @@ class Work:
 class Target(Protocol):
     """Takes documents, starts workflows on them and tells how these fare."""
 
+    is_here: bool
+    """Whether the documents are processed in this process, which has to load parser and model first."""
+
     async def check(self, work: Work) -> None:
         """Raise what would prevent the work, before anything is uploaded."""
         ...
@@ -150,6 +153,10 @@ class Target(Protocol):
 
     async def start_workflows(self, batch_id: int, work: Work) -> Started:
         """Start a run for each document of the batch that has none yet for this workflow and these parameters."""
+        ...
+
+    async def rates(self, work: Work) -> Sequence[Mapping[str, Any]]:
+        """How fast documents were processed so before, by kind and step; nothing where none were."""
         ...
 
     def working(self) -> AbstractAsyncContextManager[None]:

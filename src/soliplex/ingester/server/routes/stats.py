@@ -7,7 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
+from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.models import PaginatedResponse, RunGroup
+from soliplex.ingester.lib.operations import ProcessingRates
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.views import (
     BatchTimes,
@@ -19,7 +21,7 @@ from soliplex.ingester.lib.wf.views import (
     WorkerView,
 )
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, Id
+from soliplex.ingester.server.parameters import AskedPage, Id, Text
 from soliplex.ingester.server.routes.run_groups import Stats
 
 router = APIRouter(prefix="/stats", tags=["stats"])
@@ -81,6 +83,19 @@ async def rates(
     interval: Annotated[Interval, Query(description="Else, of runs that ended within this.")] = Interval.DAY,
 ) -> list[StepRates]:
     return await views.step_rates(run_group_id=run_group_id, batch_id=batch_id, interval=interval)
+
+
+@router.get(
+    "/processing-rates",
+    summary="How fast documents were processed lately, by kind and step",
+    responses=error_answers(404),
+)
+async def processing_rates(
+    workflow_definition_id: Annotated[Text | None, Query(description="Default: DEFAULT_WORKFLOW_ID.")] = None,
+    param_id: Annotated[Text | None, Query(description="Default: DEFAULT_PARAM_ID.")] = None,
+) -> ProcessingRates:
+    """What `si-cli ingest --dry-run` forecasts by: the time that passed, shared out among documents and steps."""
+    return await operations.processing_rates(workflow_definition_id, param_id)
 
 
 @router.get("/workers", summary="How busy the workers are")
