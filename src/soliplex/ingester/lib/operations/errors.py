@@ -8,9 +8,10 @@ from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 class DocumentURINotFoundError(NotFoundError):
     """No document lives at this URI of this source."""
 
-    def __init__(self, uri: str, source: str) -> None:
+    def __init__(self, uri: str, source: str, *, hint: str | None = None) -> None:
         super().__init__("document URI", uri)
-        self.args = (f"document URI {uri!r} of source {source!r} does not exist",)
+        text = f"document URI {uri!r} of source {source!r} does not exist"
+        self.args = (f"{text}; {hint}" if hint else text,)
         self.uri = uri
         self.source = source
 

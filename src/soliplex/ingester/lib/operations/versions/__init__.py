@@ -17,6 +17,7 @@ from soliplex.ingester.lib.operations.versions.diffing import (
     VersionDiff,
     diff_versions,
 )
+from soliplex.ingester.lib.operations.versions.finding import is_known
 from soliplex.ingester.lib.operations.versions.listing import StoredVersion, list_versions
 from soliplex.ingester.lib.operations.versions.rollback import RolledBack, StartedRun, roll_back
 
@@ -30,6 +31,7 @@ __all__ = [
     "TextDiff",
     "VersionDiff",
     "diff_versions",
+    "is_known",
     "list_versions",
     "roll_back",
 ]

@@ -65,6 +65,15 @@ class Version:
         )
 
 
+async def is_known(uri: str, source: str) -> bool:
+    """Whether a document lives there."""
+    try:
+        await find_place(uri, source)
+    except DocumentURINotFoundError:
+        return False
+    return True
+
+
 async def find_place(uri: str, source: str) -> Place:
     checked_uri(uri, "uri")
     checked_name("source", source)
