@@ -14,6 +14,7 @@ from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions
 from soliplex.ingester.lib.parsing.local import LocalParser
 from soliplex.ingester.lib.parsing.local import parser as local_parser
 from tests.support.files import WORD, docx, pdf, zipped
+from tests.support.soffice import FakeOffice
 
 BODY = "\n".join(f"This is sentence {number} of a page that is long enough to be a paragraph." for number in range(12))
 
@@ -166,6 +167,47 @@ def test_what_it_does_not_read_it_says(
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(UnsupportedFormatError, match=advice):
         parse(content, mime_type)
+
+
+@pytest.mark.parametrize("mime_type", ["application/msword", "application/rtf"])
+def test_libreoffice_saves_old_documents_anew(
+    parse: Parse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mime_type: str
+) -> None:
+    FakeOffice(tmp_path / "office", monkeypatch).saves(docx("An old text.", heading="An old heading"))
+    parsed = parse(b"\xd0\xcf\x11\xe0", mime_type)
+    assert parsed.markdown == "## An old heading\n\nAn old text."
+    assert parsed.document["name"] == "3f2a"
+
+
+def test_what_libreoffice_cannot_read_is_a_final_failure(
+    parse: Parse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeOffice(tmp_path / "office", monkeypatch).fails()
+    with pytest.raises(ParseFailedError, match=r"LibreOffice could not read the document.*could not be loaded"):
+        parse(b"\xd0\xcf\x11\xe0", "application/msword")
+
+
+def test_markup_that_docling_cannot_read_is_read_as_text(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any) -> Any:
+        raise ParseFailedError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(local_parser, "_converted", fail)
+    parsed = parse(b"> " * 1000 + b"the bottom", "text/markdown")
+    assert "the bottom" in parsed.markdown
+    assert "without structure" in parsed.warnings[0]
+
+
+def test_a_mail_that_docling_cannot_read_is_read_as_text(parse: Parse) -> None:
+    nested = b"--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 100
+    parsed = parse(b"Subject: Deep\nContent-Type: multipart/mixed; boundary=b\n\n" + nested, "message/rfc822")
+    assert "Subject: Deep" in parsed.markdown
+
+
+def test_a_table_of_too_many_cells_is_read_as_text(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_parser, "MOST_CELLS", 3)
+    parsed = parse(b"a,b\n1,2\n", "text/csv")
+    assert parsed.document["tables"] == []
+    assert parsed.warnings == ("the text is without structure: the document is large",)
 
 
 def test_a_document_that_docling_cannot_read_is_a_final_failure(parse: Parse) -> None:

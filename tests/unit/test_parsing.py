@@ -140,6 +140,10 @@ def test_html_without_its_tags() -> None:
     assert html_paragraphs(page) == ["A & B", "one two", "three"]
 
 
+def test_a_comment_that_never_ends_hides_the_rest() -> None:
+    assert html_paragraphs("<p>before</p>" + "<!--" * 100_000) == ["before"]
+
+
 def test_xml_without_its_tags() -> None:
     assert xml_paragraphs("<?xml version='1.0'?><a><b>one &lt; two</b> <c/>three</a>") == ["one < two", "three"]
 

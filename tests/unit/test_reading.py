@@ -28,7 +28,7 @@ class Failing(ProcessPool):
         method: str,
         arguments: Mapping[str, object],
         *,
-        timeout: float | None = None,  # noqa: ASYNC109  as the pool has it
+        timeout: float | None = None,
     ) -> object:
         raise self._exc
 

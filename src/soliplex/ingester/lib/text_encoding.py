@@ -16,6 +16,8 @@ SAMPLE: Final = 64 << 10
 """Enough for statistics of letters; a guess from more takes seconds and is no better."""
 WESTERN: Final = "cp1252"
 """What old text most often is where nothing else fits, and what decodes every byte it defines."""
+_MOSTLY: Final = 0.7
+"""Share of zeros in every second byte, as Western text has them in two bytes a character."""
 _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -30,10 +32,20 @@ def encoding_of(path: Path) -> str:
     """The encoding that the whole file can be decoded with, read in blocks."""
     with path.open("rb") as file:
         head = file.read(SAMPLE)
+    if wide := wide_encoding(head):
+        return wide
+    return "utf-8" if _is_utf8(path) else guess_encoding(head) or WESTERN
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """The Unicode encoding that the beginning of a file bears the mark of, or is full of the zeros of."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding
-    return "utf-8" if _is_utf8(path) else guess_encoding(head) or WESTERN
+    for encoding, zeros, others in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
+        if zeros and zeros.count(0) > len(zeros) * _MOSTLY and not others.count(0):
+            return encoding
+    return None
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:

@@ -6,6 +6,8 @@ import codecs
 import re
 from typing import Final
 
+from soliplex.ingester.lib.text_encoding import wide_encoding
+
 PLAIN: Final = "text/plain"
 
 BY_EXTENSION: Final = {
@@ -64,9 +66,8 @@ _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")
 
 def decode(head: bytes) -> str | None:
     """The beginning of a text; None if it is none. Its last character may be cut in two."""
-    for mark, encoding in ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if head.startswith(mark):
-            return _decoded(head, encoding)
+    if encoding := wide_encoding(head):
+        return _decoded(head, encoding)
     if _CONTROLS & set(head):
         return None
     text = _decoded(head, "utf-8")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from soliplex.ingester.lib.parsing import office_text
 from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFormatError
-from soliplex.ingester.lib.parsing.formats import SOURCE, XML, extension_for, is_text, media_type
+from soliplex.ingester.lib.parsing.formats import HTML, SOURCE, XML, extension_for, is_text, media_type
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.pdf_text import page_texts
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
@@ -17,8 +17,6 @@ from soliplex.ingester.lib.parsing.results import Parsed
 
 if TYPE_CHECKING:
     from docling_core.types.doc.document import DoclingDocument
-
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class FastParser:
@@ -57,7 +55,7 @@ def _document(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
 
 
 def _text_document(name: str, text: str, kind: str) -> DoclingDocument:
-    if kind in _HTML:
+    if kind in HTML:
         return of_paragraphs(name, office_text.html_paragraphs(text))
     if kind in XML:
         return of_paragraphs(name, office_text.xml_paragraphs(text))

@@ -54,6 +54,9 @@ MARKUP: Final = {
 }
 """Texts with a structure of their own."""
 
+MAIL: Final = "message/rfc822"
+TABLES: Final = frozenset({"text/csv", "text/tab-separated-values"})
+HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 XML: Final = frozenset({"application/xml", "image/svg+xml"})
 
 SOURCE: Final = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -39,7 +39,6 @@ _BLOCKS: Final = frozenset(
 )
 _OFFICE_BLOCKS: Final = frozenset({"p", "h", "row", "si", "c", "br", "tab", "line-break", "table-row", "list-item"})
 _NUMBER: Final = re.compile(r"(\d+)")
-_TAG: Final = re.compile(r"<[^>]*>")
 _SHARED_STRING: Final = re.compile(r'<c\b[^>]*\bt="s"[^>]*>.*?</c>', re.DOTALL)
 """A cell that holds the number of a string which stands elsewhere."""
 _PARTS: Final = {
@@ -104,13 +103,28 @@ class _TextBetweenTags(HTMLParser):
 
 
 def html_paragraphs(text: str) -> list[str]:
-    return _between_tags(text, _BLOCKS, _SILENT)
+    return _between_tags("".join(_without(text, "<!--", "-->")), _BLOCKS, _SILENT)
 
 
 def xml_paragraphs(text: str) -> list[str]:
     """Of XML whose elements mean nothing to us: each that holds text of its own is a paragraph."""
-    pieces = (" ".join(unescape(piece).split()) for piece in _TAG.split(text))
+    pieces = (" ".join(unescape(piece).split()) for piece in _without(text, "<", ">"))
     return [piece for piece in pieces if piece]
+
+
+def _without(text: str, opening: str, closing: str) -> Iterator[str]:
+    """What stands before, between and after; what is opened and never closed goes to the end.
+
+    No regular expression: it would look for the end again at every opening, for hours where none has one.
+    """
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        yield text[at:start]
+        end = text.find(closing, start + len(opening))
+        if end < 0:
+            return
+        at = end + len(closing)
+    yield text[at:]
 
 
 def office_paragraphs(path: Path, extension: str) -> list[str]:
@@ -127,7 +141,14 @@ def office_paragraphs(path: Path, extension: str) -> list[str]:
 
 
 def mail_paragraphs(path: Path) -> list[str]:
-    message = message_from_bytes(path.read_bytes(), EmailMessage, policy=default)
+    try:
+        return _mail_paragraphs(message_from_bytes(path.read_bytes(), EmailMessage, policy=default))
+    # The standard library trips over some mail that is against the rules, and over parts in parts in parts.
+    except (ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError) as exc:
+        raise ParseFailedError(f"the mail is damaged: {exc or type(exc).__name__}") from exc
+
+
+def _mail_paragraphs(message: EmailMessage) -> list[str]:
     body = message.get_body(("plain", "html"))
     headers = [f"{name}: {message[name]}" for name in ("Subject", "From", "To", "Date") if message[name]]
     if body is None:

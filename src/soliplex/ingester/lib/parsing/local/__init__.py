@@ -7,7 +7,7 @@
     lines.py        what the type of a line tells: headings that were overlooked, and text that was left out
     tables.py       rows and columns, from where words stand
     ocr.py          pages that are pictures: rapidocr
-    legacy.py       whether LibreOffice is there for what only it reads
+    legacy.py       what only LibreOffice reads, saved by it in a format that docling reads
 
 Owns everything about docling's conversion classes, which nothing outside imports. A conversion may crash or hang in
 C++: the engine calls this parser in a process that it can kill.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Generator
@@ -18,17 +19,20 @@ from soliplex.ingester.lib.parsing import office_text, pdf_text
 from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, text_length, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, ParserMissingError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
+    HTML,
     IMAGES,
     LEGACY,
+    MAIL,
     MARKUP,
     SOURCE,
     STRUCTURED,
+    TABLES,
     XML,
     extension_for,
     is_text,
     media_type,
 )
-from soliplex.ingester.lib.parsing.local.legacy import require_libreoffice
+from soliplex.ingester.lib.parsing.local.legacy import in_format_of_today
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
@@ -45,6 +49,10 @@ _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "
 PDFIUM: Final = "pypdfium2"
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
+MOST_CELLS: Final = 200_000
+"""Of a table that stands alone. As objects, each takes four kilobytes."""
+_HASH: Final = re.compile(r"\s+(?:for file )?with hash [0-9a-f]+")
+"""docling names files by hashes of its own, which nobody knows."""
 
 
 class LocalParser:
@@ -75,8 +83,11 @@ def _parse(path: Path, kind: str, options: ParseOptions) -> Parsed:
     if kind == "application/pdf":
         return _parse_pdf(path, options)
     if kind in LEGACY:
-        require_libreoffice(kind)
-    if kind in STRUCTURED or kind in IMAGES or kind in LEGACY:
+        with in_format_of_today(path, kind) as (saved, kind_of_today):
+            return _parse(saved, kind_of_today, options)
+    if kind == MAIL:
+        return _parse_mail(path, options)
+    if kind in STRUCTURED or kind in IMAGES:
         return to_parsed(_converted(path, kind, options))
     if is_text(kind):
         return _parse_text(path, kind, options)
@@ -117,21 +128,42 @@ def _converted_pdf(path: Path, options: ParseOptions) -> DoclingDocument:
         return _converted(path, "application/pdf", options.model_copy(update={"pdf_backend": PDFIUM}))
 
 
+def _parse_mail(path: Path, options: ParseOptions) -> Parsed:
+    try:
+        return to_parsed(_converted(path, MAIL, options))
+    except ParseFailedError as exc:
+        paragraphs = office_text.mail_paragraphs(path)
+        return to_parsed(of_paragraphs(path.stem, paragraphs), warnings=(_without_structure(exc),))
+
+
+def _without_structure(reason: object) -> str:
+    return f"the text is without structure: {reason}"
+
+
 def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
     text = read_bounded(path)
-    if kind in MARKUP and len(text) > LARGEST_MARKUP:
-        return to_parsed(
-            plain_document(path.stem, text), warnings=("the document is large; its text is without structure",)
-        )
-    if kind in MARKUP or (kind == "application/xml" and len(text) <= LARGEST_MARKUP):
-        try:
-            return to_parsed(_converted_text(path.stem, text, kind, options))
-        except ParseFailedError:
-            if kind != "application/xml":
-                raise
-    if kind in XML:  # none of the kinds of XML that docling knows
-        return to_parsed(of_paragraphs(path.stem, office_text.xml_paragraphs(text)))
-    return to_parsed(plain_document(path.stem, text, is_source=kind in SOURCE))
+    if kind not in MARKUP and kind != "application/xml":
+        return to_parsed(_bare_text(path.stem, text, kind))
+    if len(text) > LARGEST_MARKUP or (kind in TABLES and _cells(text) > MOST_CELLS):
+        return to_parsed(_bare_text(path.stem, text, kind), warnings=(_without_structure("the document is large"),))
+    try:
+        return to_parsed(_converted_text(path.stem, text, kind, options))
+    except ParseFailedError as exc:
+        # Nested too deeply, or none of the kinds of XML that docling knows: that is expected, and no reason to warn.
+        warnings = () if kind in XML else (_without_structure(exc),)
+        return to_parsed(_bare_text(path.stem, text, kind), warnings=warnings)
+
+
+def _cells(text: str) -> int:
+    return sum(map(text.count, ",;\t|\n"))
+
+
+def _bare_text(name: str, text: str, kind: str) -> DoclingDocument:
+    if kind in XML:
+        return of_paragraphs(name, office_text.xml_paragraphs(text))
+    if kind in HTML:
+        return of_paragraphs(name, office_text.html_paragraphs(text))
+    return plain_document(name, text, is_source=kind in SOURCE)
 
 
 def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> DoclingDocument:
@@ -178,7 +210,7 @@ def _convert(path: Path, options: ParseOptions) -> Any:
 
 def _reasons(result: Any) -> str:
     messages = [error.error_message for error in result.errors]
-    return "; ".join(dict.fromkeys(messages)) or "it gave no reason"
+    return _HASH.sub("", "; ".join(dict.fromkeys(messages))) or "it gave no reason"
 
 
 @contextmanager
