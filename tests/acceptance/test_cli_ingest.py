@@ -233,7 +233,7 @@ def test_a_signal_while_uploading_stops_gracefully_and_a_second_call_uploads_the
 ) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
-    files = 600
+    files = 250
     for index in range(files):
         (docs / f"{index:04}.md").write_text(f"text {index}")
     settings = {"DATA_DIR": str(tmp_path / "data")}

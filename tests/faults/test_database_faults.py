@@ -12,7 +12,7 @@ import pytest
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
-from tests.support.databases import make_postgres_template
+from tests.support.databases import make_postgres_template, server_folder
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import Fleet, Nursery, OwnServer, own_server
 
@@ -20,8 +20,8 @@ RUNS = 60
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
-    with own_server(tmp_path_factory.mktemp("own") / "pg") as server:
+def server() -> Iterator[OwnServer]:
+    with server_folder() as folder, own_server(folder) as server:
         yield server
 
 

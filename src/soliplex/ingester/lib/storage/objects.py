@@ -54,7 +54,7 @@ def open_operator(service: str, options: Mapping[str, str], *, setting: str) -> 
         raise ConfigurationError(setting, f"{service!r} is no service of OpenDAL", "use fs, db or s3") from exc
     except ConfigInvalid as exc:
         raise ConfigurationError(setting, _reason(exc), f"complete the options of {service!r}") from exc
-    return operator.layer(TimeoutLayer()).layer(RetryLayer(max_times=4, jitter=True))
+    return operator.layer(TimeoutLayer()).layer(RetryLayer(max_times=4, min_delay=0.1, factor=2.5, jitter=True))
 
 
 class ObjectBlobs:
@@ -96,6 +96,15 @@ class ObjectBlobs:
                 return await self._size(checked(key))
         except NotFoundError:
             return None
+
+    async def about(self, key: str) -> Blob | None:
+        """The blob without its bytes; None where there is none."""
+        try:
+            async with self._explained(key):
+                found = await self._operator.stat(checked(key))
+        except NotFoundError:
+            return None
+        return Blob(key, found.content_length, found.last_modified)
 
     async def delete(self, keys: Iterable[str]) -> int:
         """Deleting does not say whether there was anything: each is looked at first."""
