@@ -26,7 +26,7 @@ run: setup ## set up, bring the database up to date, ingest the sample documents
 	$(bin)/si-cli ingest samples
 	$(bin)/si-cli search "how tall is a first-order lens" --limit 2
 
-serve: setup
+serve: setup ## set up, and run the server and a worker in one process
 	$(bin)/si-cli serve
 
 test: setup ## set up and run the tests, as CI does; ARGS=... goes to pytest
