@@ -103,6 +103,7 @@ def _values(doc_hash: str) -> dict[str, Any]:
         "artifact_type": "chunks",
         "uri": "/a.txt",
         "q": "paper",
+        "version": 1,
     }
 
 
