@@ -2,6 +2,7 @@
 
     arguments    what they may ask for: the document, where it lives, the steps before
     artifacts    reading what earlier steps made, and not making again what is there
+    executing    which step is being executed, for handlers that store something of their own
     skipping     steps that have nothing to do, since an earlier one sent the document elsewhere
     ingesting · validating · parsing · chunking · embedding · storing · enriching · routing      one step each
     events       handlers of lifecycle events
@@ -12,6 +13,7 @@ A step whose artifact exists for the same document and the same cumulative confi
 from __future__ import annotations
 
 from soliplex.ingester.lib.workflow import arguments
+from soliplex.ingester.lib.workflow.artifacts import store_artifact
 from soliplex.ingester.lib.workflow.chunking import chunk_document
 from soliplex.ingester.lib.workflow.embedding import embed_document
 from soliplex.ingester.lib.workflow.enriching import enrich_document
@@ -35,5 +37,6 @@ __all__ = [
     "save_to_rag",
     "skippable",
     "split_parse_document",
+    "store_artifact",
     "validate_document",
 ]

@@ -18,11 +18,13 @@ from soliplex.ingester.lib.models.transactions import Rows, json_of
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.handlers import provide
 from soliplex.ingester.lib.wf.work import ClaimedStep
+from soliplex.ingester.lib.workflow import executing
 from soliplex.ingester.lib.workflow.skipping import Decision, decisions_of, reason_to_skip
 from soliplex.ingester.lib.workflow.sql import SQL
 
 
 async def _documents(steps: Sequence[ClaimedStep]) -> list[Document | None]:
+    executing.note(steps)
     rows = await Database.read(SQL.documents_by_hash(hashes=_hashes(steps)))
     found = {
         row["hash"]: Document(

@@ -12,6 +12,7 @@ from soliplex.ingester.lib.models import ArtifactType, Document, WorkflowStepTyp
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.workflow.arguments import Earlier
+from soliplex.ingester.lib.workflow.executing import step_config_of
 
 SKIPPED: Final = {"skipped": True, "reason": "the artifact exists for this document and configuration"}
 
@@ -45,6 +46,25 @@ async def read_json(doc_hash: str, kind: ArtifactType, config_id: int) -> Any:
 async def write_json(doc_hash: str, kind: ArtifactType, config_id: int, value: Any) -> None:
     content = await asyncio.to_thread(_encoded, value)
     await get_artifacts().write(doc_hash, kind, config_id, content)
+
+
+async def store_artifact(
+    doc_hash: str, kind: ArtifactType, content: bytes | str | Any, *, step_config_id: int | None = None
+) -> None:
+    """Store what a handler made of a document: bytes and texts as they are, all else as JSON.
+
+    It is kept under the configuration of the step that is being executed, or the one that is given; what the same step
+    stored before is replaced.
+    """
+    config_id = await step_config_of(doc_hash) if step_config_id is None else step_config_id
+    match content:
+        case bytes():
+            data = content
+        case str():
+            data = content.encode()
+        case _:
+            data = await asyncio.to_thread(_encoded, content)
+    await get_artifacts().write(doc_hash, kind, config_id, data)
 
 
 def _encoded(value: Any) -> bytes:

@@ -14,18 +14,15 @@ SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_t
  WHERE s.workflow_run_id IN (SELECT value FROM json_each(:ids)) AND s.parent_step_id IS NULL
  ORDER BY s.workflow_run_id, s.workflow_step_number;
 
+-- :name step_is_held
+SELECT 1 FROM runstep WHERE id = :id AND lease_token = :lease;
+
 -- What steps have decided about those that follow them.
 -- :name decisions_of_runs
 SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
  WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND parent_step_id IS NULL AND status = 'COMPLETED'
    AND step_type IN (SELECT value FROM json_each(:types))
  ORDER BY workflow_run_id, workflow_step_number;
-
--- Contents that these places had before, and that live nowhere any more.
--- :name replaced_contents
-SELECT DISTINCT h.hash FROM documenturihistory h
- WHERE h.doc_uri_id IN (SELECT value FROM json_each(:uri_ids))
-   AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = h.hash);
 
 -- :name set_document_facts
 UPDATE document SET mime_type = :mime_type, doc_meta = :meta WHERE hash = :hash;
