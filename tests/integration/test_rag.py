@@ -14,6 +14,7 @@ from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismat
 from soliplex.ingester.lib.rag.searching import Scope, SearchKind, fused, search
 from soliplex.ingester.lib.rag.writing import (
     NewRagDocument,
+    Placement,
     RagChunk,
     delete_documents,
     rag_id,
@@ -148,6 +149,22 @@ async def contents_of_each_version(db: Path) -> list[set[str]]:
 async def test_a_document_that_comes_twice_in_a_commit_is_there_once(db: Path) -> None:
     await write_documents(db, IDENTITY, [document("cats", "cats purr"), document("cats", "cats purr")])
     assert await counts(db) == (1, 1, 1)
+
+
+async def test_what_lives_elsewhere_since_another_took_its_place_is_found_there(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("old", "the old text"), document("other", "the other text")])
+    moved = {
+        "sha256-old": Placement("/attic/old.md", "attic", 2),
+        "sha256-unknown": Placement("/nowhere", "attic", 2),
+    }
+    await write_documents(db, IDENTITY, [document("new", "the new text")], moved=moved)
+    found = {hit.doc_hash: (hit.uri, hit.source) for hit in await search(db, "text", embed, kind=SearchKind.TEXT)}
+    assert found == {
+        "sha256-old": ("/attic/old.md", "attic"),
+        "sha256-new": ("/shelf/new.md", "shelf"),
+        "sha256-other": ("/shelf/other.md", "shelf"),
+    }
+    assert await uris(db, "old text", kind=SearchKind.TEXT, scope=Scope(source="attic")) == ["/attic/old.md"]
 
 
 async def test_deleted_documents_are_found_no_more(db: Path) -> None:

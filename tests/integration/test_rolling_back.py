@@ -140,3 +140,17 @@ async def test_a_version_that_is_overtaken_before_it_is_stored_stays_out(databas
     assert [json.loads(output)["reason"] for (output,) in reasons] == [
         "another version has taken its place: it lives at no URI any more"
     ]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_content_that_lives_elsewhere_too_is_found_there_only(worker: Worker) -> None:
+    batch_id = await documents.create_batch(SHELF, "first")
+    await put(batch_id, "/copy.md", THURSDAY)
+    for content in (MONDAY, THURSDAY):
+        await put(batch_id, "/office.md", content)
+        await process(batch_id)
+    assert await found("Thursday") == [("/office.md", AT_NOON)]
+    await documents.roll_back("/office.md", SHELF, 1)
+    await all_runs_end()
+    assert await found("Monday") == [("/office.md", AT_NINE)]
+    assert await found("Thursday") == [("/copy.md", AT_NOON)]

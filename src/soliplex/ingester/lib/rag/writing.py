@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from soliplex.ingester.lib.rag.indexes import tend_indexes
@@ -55,6 +55,14 @@ class NewRagDocument:
         return rag_id(self.doc_hash)
 
 
+class Placement(NamedTuple):
+    """Where a document lives."""
+
+    uri: str
+    source: str
+    batch_id: int | None
+
+
 def rag_id(doc_hash: str) -> str:
     """The id in a RAG database of the document with this content."""
     return str(uuid5(_IDS, doc_hash))
@@ -66,8 +74,12 @@ async def write_documents(
     documents: Sequence[NewRagDocument],
     *,
     gone: Sequence[str] = (),
+    moved: Mapping[str, Placement] | None = None,
 ) -> None:
-    """Write the documents, and delete those whose hashes are in `gone`, in one commit. The caller holds the lock."""
+    """Write the documents, and delete those whose hashes are in `gone`, in one commit. The caller holds the lock.
+
+    Of those in `moved`, which stay, the database may still say that they live where one of the new documents lives now.
+    """
     if not documents and not gone:
         return
     async with open_rag(db_path, identity, create=True) as rag:
@@ -77,6 +89,7 @@ async def write_documents(
             leaving = sorted(there - rows.documents.keys())
             await _add(rag.store, rows, [each for each in rows.documents if each not in there])
             await _replace(rag, rows, [each for each in rows.documents if each in there])
+            await _move(rag.store, {rag_id(doc_hash): place for doc_hash, place in (moved or {}).items()})
             await _switch_chunks(rag, rows, sorted(there))
             await _delete(rag, leaving)
             await _ensure_indexes(rag.store)
@@ -165,6 +178,22 @@ async def _replace(rag: Any, rows: _Rows, ids: Sequence[str]) -> None:
         await merge.execute([records[document_id] for document_id in ids])
     await rag.document_item_repository.delete_by_document_ids(ids)
     await _add_items(rag.store, rows, ids)
+
+
+async def _move(store: Any, moved: Mapping[str, Placement]) -> None:
+    """Say of documents that are there where they live now."""
+    if not moved:
+        return
+    found = await store.document_meta_table.query().where(_among("id", list(moved))).to_list()
+    stale = [_moved(row, moved[row["id"]]) for row in found if row["uri"] != moved[row["id"]].uri]
+    if stale:
+        merge = store.document_meta_table.merge_insert("id").when_matched_update_all()
+        await merge.use_index(False).execute(stale)  # noqa: FBT003  its own signature
+
+
+def _moved(row: dict[str, Any], place: Placement) -> dict[str, Any]:
+    metadata = {**json.loads(row["metadata"]), "source": place.source, "batch_id": place.batch_id}
+    return {**row, "uri": place.uri, "metadata": json.dumps(metadata)}
 
 
 async def _switch_chunks(rag: Any, rows: _Rows, there: Sequence[str]) -> None:

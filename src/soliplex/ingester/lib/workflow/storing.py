@@ -17,7 +17,7 @@ from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, 
 from soliplex.ingester.lib.operations import record_history
 from soliplex.ingester.lib.rag import rag_path
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
-from soliplex.ingester.lib.rag.writing import NewRagDocument, RagChunk, write_documents
+from soliplex.ingester.lib.rag.writing import NewRagDocument, Placement, RagChunk, write_documents
 from soliplex.ingester.lib.vectors import identity_of
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
 from soliplex.ingester.lib.workflow.artifacts import read_json, required, the_step, write_json
@@ -42,7 +42,8 @@ async def save_to_rag(batch: list[StepContext]) -> list[Any]:
     ready = [each for each in loaded if isinstance(each, _Loaded)]
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
-        await write_documents(target, identity, [each.document for each in mine], gone=await _replaced(mine))
+        gone, moved = await _others(mine)
+        await write_documents(target, identity, [each.document for each in mine], gone=gone, moved=moved)
     for each in ready:
         await _note(each)
     return [each.result() if isinstance(each, _Loaded) else each for each in loaded]
@@ -123,11 +124,15 @@ def title_of(meta: dict[str, Any], chunks: Sequence[dict[str, Any]], uri: str) -
     return given or next(headings, "") or Path(uri).name or uri
 
 
-async def _replaced(documents: Sequence[_Loaded]) -> list[str]:
-    """Contents that stood at the places of these documents before, and stand nowhere now."""
+async def _others(documents: Sequence[_Loaded]) -> tuple[list[str], dict[str, Placement]]:
+    """Contents that stood at the places of these documents before: those that are gone, and where the others live."""
     uri_ids = [place.id for each in documents for place in each.step["places"]]
-    rows = await Database.read(SQL.replaced_contents(uri_ids=uri_ids))
-    return sorted({row["hash"] for row in rows} - {each.document.doc_hash for each in documents})
+    mine = {each.document.doc_hash for each in documents}
+    rows = await Database.read(SQL.contents_of_places(uri_ids=uri_ids))
+    others = [row for row in rows if row["hash"] not in mine]
+    gone = sorted(row["hash"] for row in others if row["uri"] is None)
+    live = [row for row in others if row["uri"] is not None]
+    return gone, {row["hash"]: Placement(row["uri"], row["source"], row["batch_id"]) for row in live}
 
 
 async def _note(stored: _Loaded) -> None:

@@ -16,9 +16,5 @@ SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM 
  WHERE workflow_run_id = ANY(:ids) AND parent_step_id IS NULL AND status = 'COMPLETED' AND step_type = ANY(:types)
  ORDER BY workflow_run_id, workflow_step_number;
 
--- :name replaced_contents
-SELECT DISTINCT h.hash FROM documenturihistory h
- WHERE h.doc_uri_id = ANY(:uri_ids) AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = h.hash);
-
 -- :name set_document_facts
 UPDATE document SET mime_type = :mime_type, doc_meta = CAST(:meta AS jsonb) WHERE hash = :hash;
