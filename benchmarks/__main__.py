@@ -1,6 +1,6 @@
-"""Run every benchmark on every database it knows, and write benchmarks/RESULTS.md.
+"""Run every benchmark on every database it is meant for, and write benchmarks/RESULTS.md.
 
-python -m benchmarks [--quick] [--peers] [--postgres-url URL] [--output FILE]
+python -m benchmarks [--quick] [--peers] [--postgres-url URL] [--data FOLDER] [--output FILE]
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.report import DATABASES, Line, Result, add_shared_arguments, as_markdown, heading
+from benchmarks.report import DATABASES, DatabaseKind, Line, Result, add_shared_arguments, as_markdown, heading
 
 ROOT: Final = Path(__file__).parent.parent
 
-# One line each: the module measures on both databases, prints one JSON object with --json, and shows its LINES.
-BENCHMARKS: Final = (
-    "engine",
-    "api",
-)
+# One line each: the module measures on these databases, prints one JSON object with --json, and shows its LINES.
+BENCHMARKS: Final[dict[str, tuple[DatabaseKind, ...]]] = {
+    "engine": DATABASES,
+    "api": DATABASES,
+    "pipeline": ("sqlite",),  # what takes its time there is not the database
+}
 
 
 def run(name: str, database: str, arguments: Sequence[str]) -> Result | None:
@@ -48,7 +49,11 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
     add_shared_arguments(parser)
     asked = parser.parse_args()
-    results = {(name, database): run(name, database, passed_on(asked)) for name in BENCHMARKS for database in DATABASES}
+    results = {
+        (name, database): run(name, database, passed_on(asked))
+        for name, databases in BENCHMARKS.items()
+        for database in databases
+    }
     sections = [section(name, database, result) for (name, database), result in results.items()]
     command = " ".join(["python -m benchmarks", *(name for name in ("--quick", "--peers") if name in passed_on(asked))])
     asked.output.write_text("\n\n".join([f"# Results\n\nWritten by `{command}`.", *sections]) + "\n")
@@ -58,7 +63,8 @@ def main() -> int:
 def passed_on(asked: Any) -> list[str]:
     """The arguments each benchmark gets."""
     flags = [f"--{name}" for name in ("quick", "peers") if getattr(asked, name)]
-    return flags + (["--postgres-url", asked.postgres_url] if asked.postgres_url else [])
+    given = {"--postgres-url": asked.postgres_url, "--data": asked.data}
+    return flags + [text for name, value in given.items() if value for text in (name, str(value))]
 
 
 if __name__ == "__main__":

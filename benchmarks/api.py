@@ -16,23 +16,19 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from statistics import median
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import sqlalchemy as sa
-
-from benchmarks import workflows
-from benchmarks.databases import Server, open_fresh, settle
+from benchmarks import processes, workflows
+from benchmarks.databases import Server, open_fresh
 from benchmarks.driving import copy_runs
 from benchmarks.http_server import FORM, Connection, ServerProcess, serving
 from benchmarks.measuring import Measure, run_benchmark
 from benchmarks.report import Line, Result, Target, parse_options, show
-from soliplex.ingester.lib.models import Database
+from benchmarks.rows import SOURCE, fill_documents, hash_of, uri_of
 from soliplex.ingester.lib.wf import operations
 
-SOURCE: Final = "benchmark"
 DOCUMENT: Final = 2_000
 """Bytes in a document of the upload measure."""
 BLOCK: Final = 1 << 20
@@ -82,12 +78,12 @@ async def upload_documents_per_second(server: Server, sizes: Sizes) -> Result:
     async with _served(server) as (process, batch_id), AsyncExitStack() as stack:
         lines = [await stack.enter_async_context(process.connected()) for _ in range(sizes.connections)]
         await _upload(lines, batch_id, first=0, count=10 * sizes.connections)
-        before = process.processor_seconds()
+        before = processes.processor_seconds(process.pid)
         for sample in range(1, sizes.samples + 1):
             began = time.perf_counter()
             await _upload(lines, batch_id, first=sample * sizes.uploads + 1_000, count=sizes.uploads)
             rates.append(sizes.uploads / (time.perf_counter() - began))
-        used = process.processor_seconds() - before
+        used = processes.processor_seconds(process.pid) - before
     return {
         "upload_documents_per_second": median(rates),
         "upload_documents_per_second_samples": rates,
@@ -122,7 +118,7 @@ async def start_workflows_documents_per_second(server: Server, sizes: Sizes) -> 
     """Documents of a batch for which a five-step workflow is started, in one call."""
     rates: list[float] = []
     async with _served(server) as (process, batch_id):
-        await _fill_documents(batch_id, sizes.started)
+        await fill_documents(batch_id, sizes.started)
         form = {"batch_id": batch_id, "workflow_definition_id": "test_wf", "param_id": "test_base"}
         async with process.connected() as connection:
             for _ in range(sizes.samples):
@@ -137,9 +133,9 @@ async def source_status_100k_seconds(server: Server, sizes: Sizes) -> Result:
     """What a client has against what is stored: half of it unchanged, a quarter changed, a quarter new."""
     seconds: list[float] = []
     async with _served(server) as (process, batch_id):
-        await _fill_documents(batch_id, sizes.uris * 3 // 4)
+        await fill_documents(batch_id, sizes.uris * 3 // 4)
         changed = range(sizes.uris // 2, sizes.uris)
-        hashes = {_uri(number): _hash(number + 1 if number in changed else number) for number in range(sizes.uris)}
+        hashes = {uri_of(number): hash_of(number + 1 if number in changed else number) for number in range(sizes.uris)}
         body = urlencode({"source": SOURCE, "hashes": json.dumps(hashes)}).encode()
         async with process.connected() as connection:
             for _ in range(sizes.samples):
@@ -162,7 +158,7 @@ async def batch_status_ms(server: Server, sizes: Sizes) -> Result:
     milliseconds: list[float] = []
     async with _served(server) as (process, batch_id):
         created = await operations.create_run_group(
-            workflows.FIVE_STEPS, None, [operations.NewRun(doc_id=_hash(0))], batch_id=batch_id
+            workflows.FIVE_STEPS, None, [operations.NewRun(doc_id=hash_of(0))], batch_id=batch_id
         )
         runs = sizes.steps // len(workflows.FIVE_STEPS.steps)
         await copy_runs(created, runs - 1)
@@ -180,12 +176,12 @@ async def rss_growth_2gb_upload_mib(server: Server, sizes: Sizes) -> Result:
     """How much more memory the server takes, at most, while a large document comes in."""
     async with _served(server) as (process, batch_id), process.connected() as connection:
         await _upload_large(connection, batch_id, 16)
-        before = process.memory_mib()
-        process.forget_most_memory()
+        before = processes.memory_mib(process.pid)
+        processes.forget_most_memory(process.pid)
         began = time.perf_counter()
         await _upload_large(connection, batch_id, sizes.large_mib)
         rate = sizes.large_mib / (time.perf_counter() - began)
-        growth = process.memory_mib("VmHWM") - before
+        growth = processes.memory_mib(process.pid, "VmHWM") - before
     return {"rss_growth_2gb_upload_mib": max(0.0, growth), "large_upload_mib_per_second": rate}
 
 
@@ -202,30 +198,6 @@ async def _upload_large(connection: Connection, batch_id: int, mebibytes: int) -
     size = len(head) + mebibytes * BLOCK + len(_END)
     (await connection.stream("/document/ingest-document", size, blocks(), MULTIPART)).expect(201)
 
-
-def _uri(number: int) -> str:
-    return f"/folder/{number % 100}/document-{number}.txt"
-
-
-def _hash(number: int) -> str:
-    return f"sha256-{sha256(str(number).encode()).hexdigest()}"
-
-
-async def _fill_documents(batch_id: int, count: int) -> None:
-    """Rows of documents whose bytes nobody asks for: uploading them all would take longer than all measures."""
-    rows = [{"hash": _hash(number), "uri": _uri(number), "batch": batch_id} for number in range(count)]
-    async with Database.engine().begin() as connection:
-        await connection.execute(sa.text(_DOCUMENT), rows)
-        await connection.execute(sa.text(_DOCUMENT_URI), rows)
-    await settle()
-
-
-_DOCUMENT: Final = """
-INSERT INTO document (hash, mime_type, file_size, doc_meta) VALUES (:hash, 'text/plain', 2000, '{}')
-"""
-_DOCUMENT_URI: Final = f"""
-INSERT INTO documenturi (doc_hash, uri, source, version, batch_id) VALUES (:hash, :uri, '{SOURCE}', 1, :batch)
-"""
 
 MEASURES: Final[dict[str, Measure[Sizes]]] = {
     "upload_documents_per_second": upload_documents_per_second,

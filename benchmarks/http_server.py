@@ -93,22 +93,6 @@ class ServerProcess:
         finally:
             writer.close()
 
-    def memory_mib(self, field: str = "VmRSS") -> float:
-        """Its memory now, or with VmHWM the most it has had, as Linux tells it."""
-        for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{field}:"):
-                return int(line.split()[1]) / 1024
-        raise RuntimeError(f"the system does not tell {field}")
-
-    def processor_seconds(self) -> float:
-        """What it has used of the processor: less swayed by what else the machine does than a rate is."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def forget_most_memory(self) -> None:
-        """Let VmHWM begin anew at what it has now."""
-        Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
-
 
 @asynccontextmanager
 async def serving(database_url: str) -> AsyncGenerator[ServerProcess]:

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Literal
 
 type Result = dict[str, Any]
@@ -60,6 +61,8 @@ class Options:
     quick: bool = False
     peers: bool = False
     postgres_url: str | None = None
+    data: Path | None = None
+    """A folder of documents, for the benchmarks that need them."""
     only: tuple[str, ...] = ()
     """The measures to take; none named, all of them."""
 
@@ -80,6 +83,7 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes: less than 40 seconds, rougher figures")
     parser.add_argument("--peers", action="store_true", help="measure peers too; installs them where they are missing")
     parser.add_argument("--postgres-url", help="a server to use; without it, one is started for the time of the run")
+    parser.add_argument("--data", type=Path, help="a folder of documents, for the benchmarks that need them")
 
 
 def machine() -> dict[str, Any]:

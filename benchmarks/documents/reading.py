@@ -1,0 +1,58 @@
+"""How much of PDFs is read as it should be: their words, and which of them are headings.
+
+The truth is Markdown that was reviewed. Words are counted as a bag: their order in a table or a picture is a matter of
+taste. Each document weighs the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Final
+
+from benchmarks.report import Result
+from soliplex.ingester.lib.parsing import ParseOptions, parser_named
+
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+_HEADING: Final = re.compile(r"^#{1,6}\s+(.+)$", re.MULTILINE)
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+async def measure(pairs: Sequence[tuple[Path, str]]) -> Result:
+    """`pairs`: a PDF and its true Markdown."""
+    parser, options = parser_named("local"), ParseOptions()
+    read = [(await parser.parse(path, mime_type="application/pdf", options=options)).markdown for path, _ in pairs]
+    truths = [truth for _, truth in pairs]
+    details = {
+        path.name: {"words_f1": f1(words(ours), words(truth)), "headings_f1": f1(headings(ours), headings(truth))}
+        for (path, truth), ours in zip(pairs, read, strict=True)
+    }
+    return {
+        "words_f1": _mean_f1(words, read, truths),
+        "headings_f1": _mean_f1(headings, read, truths),
+        "pdf_details": details,
+    }
+
+
+def _mean_f1(parts: Callable[[str], Counter[str]], read: Sequence[str], truths: Sequence[str]) -> float:
+    """Over the documents that have such parts, or are read as if they had."""
+    found = [f1(parts(ours), parts(truth)) for ours, truth in zip(read, truths, strict=True)]
+    return mean(score for score in found if score is not None)
+
+
+def words(markdown: str) -> Counter[str]:
+    return Counter(_WORD.findall(_COMMENT.sub(" ", markdown).lower()))
+
+
+def headings(markdown: str) -> Counter[str]:
+    """The headings, whatever their level: that is lost in most PDFs."""
+    return Counter(" ".join(_WORD.findall(found.lower())) for found in _HEADING.findall(_COMMENT.sub(" ", markdown)))
+
+
+def f1(ours: Counter[str], truth: Counter[str]) -> float | None:
+    """The harmonic mean of precision and recall; None where there is nothing to be found, and nothing was."""
+    everything = ours.total() + truth.total()
+    return 2 * (ours & truth).total() / everything if everything else None

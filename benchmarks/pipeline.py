@@ -1,0 +1,270 @@
+"""The pipeline: how many documents a second, how much of them is done again, how well they are read and found.
+
+    python -m benchmarks.pipeline --data FOLDER [--json] [--quick] [--peers] [--only MEASURE ...]
+
+A worker of default settings runs in a process of its own; from here, documents are uploaded and their end is waited
+for. The folder of data is described in docs/howto/benchmarks.md; a measure that lacks its documents says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.databases import Server, open_fresh, real_disk
+from benchmarks.documents import embedding, haiku, reading, retrieval
+from benchmarks.documents.data import Data
+from benchmarks.documents.processing import File, Ingester, Processed, StepRecord, count_cached, ingester
+from benchmarks.measuring import Measure, run_benchmark
+from benchmarks.report import Line, Options, Result, Target, parse_options, show
+from benchmarks.rows import fill_documents
+from soliplex.ingester.lib.models import RunStatus
+
+LINES: Final = (
+    Line("documents/s, small Markdown files, vectors that cost nothing", "documents_per_second.instant", Target(52)),
+    Line("… processor time, ms a document", "processor_ms_per_document.instant"),
+    Line("documents/s, small Markdown files, all-MiniLM-L6-v2", "documents_per_second.local", Target(12)),
+    Line("… processor time, ms a document", "processor_ms_per_document.local"),
+    *(
+        Line(f"… {stage}, documents/s while it is at work", f"stage_documents_per_second.{stage}")
+        for stage in ("validate", "parse", "chunk", "embed", "store")
+    ),
+    Line("chunks embedded again after {edits} real edits, share", "reembedded_share", Target(0.13, at_most=True)),
+    Line("… of unchanged files", "reembedded_share_unchanged", Target(0, at_most=True)),
+    Line("chunks of 180 words embedded a second", "embed_chunks_per_second"),
+    Line("… processor time, ms a chunk", "embed_processor_ms"),
+    Line("… ours / sentence-transformers, in turns", "embed_ratio", Target(2.5)),
+    Line("… the same by processor time", "embed_processor_ratio"),
+    Line("… cosine to its vectors", "embed_cosine", Target(0.99)),
+    *(Line(f"nDCG@10 on SciFact, {kind}", f"ndcg10.{kind}") for kind in ("vector", "text")),
+    Line("nDCG@10 on SciFact, hybrid", "ndcg10.hybrid", Target(0.70)),
+    Line("… hybrid less the better of the two", "ndcg10_gain", Target(0)),
+    Line("headings F1 on PDFs", "headings_f1", Target(0.75)),
+    Line("words F1 on PDFs", "words_f1", Target(0.97)),
+    Line("hostile files", "hostile.files"),
+    Line("… that were read", "hostile.completed"),
+    Line("… that failed with a reason", "hostile.failed_cleanly"),
+    Line("… that crashed the worker, or failed without a reason", "hostile.crashed", Target(0, at_most=True)),
+    Line("… that did not end", "hostile.hung", Target(0, at_most=True)),
+    Line("memory of a worker on {large_batch:,} documents / on 1,000", "rss_ratio_100k", Target(1.2, at_most=True)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much of everything."""
+
+    samples: int = 3
+    documents: int = 200
+    """In a sample."""
+    edits: int = 240
+    passages: int = 128
+    scifact_documents: int | None = None
+    scifact_questions: int | None = None
+    pdfs: int | None = None
+    hostile: int | None = None
+    hostile_seconds: float = 540.0
+    small_batch: int = 1_000
+    large_batch: int = 100_000
+
+
+FULL: Final = Sizes()
+QUICK: Final = Sizes(
+    samples=1,
+    documents=40,
+    edits=20,
+    passages=32,
+    scifact_documents=100,
+    scifact_questions=40,
+    pdfs=3,
+    hostile=12,
+    hostile_seconds=60.0,
+    large_batch=20_000,
+)
+WARM: Final = 8
+"""Documents that go first: what is loaded at first use is no part of a rate."""
+
+
+async def documents_per_second(data: Data, server: Server, sizes: Sizes) -> Result:
+    """Small Markdown files from the first upload until the last can be found, with each of two embedders."""
+    files = iter([File(f"/{each.id}.md", each.markdown.encode()) for each in data.abstracts()])
+    found: dict[str, list[Processed]] = {}
+    async with ingester(server) as running:
+        for params in ("instant", "local"):
+            await _process(running, _take(files, WARM), params)
+            found[params] = [
+                await _process(running, _take(files, sizes.documents), params) for _ in range(sizes.samples)
+            ]
+    stages = [sample.stage_rates() for sample in found["local"]]
+    return {
+        "documents_per_second": {params: median(each.rate for each in got) for params, got in found.items()},
+        "documents_per_second_samples": {params: [each.rate for each in got] for params, got in found.items()},
+        "processor_ms_per_document": {
+            params: median(each.processor_seconds / each.documents * 1000 for each in got)
+            for params, got in found.items()
+        },
+        "stage_documents_per_second": {name: median(each[name] for each in stages) for name in stages[0]},
+    }
+
+
+def _take(files: Iterator[File], count: int) -> list[File]:
+    """The next files, none of which was taken before: what is known of them already would not be done again."""
+    return [file for file, _ in zip(files, range(count), strict=False)]
+
+
+async def _process(running: Ingester, files: Sequence[File], params: str) -> Processed:
+    """A rate counts only if the work was done."""
+    done = await running.process(files, params)
+    unfinished = [step for step in done.steps if step.status is not RunStatus.COMPLETED]
+    if unfinished:
+        raise RuntimeError(f"{len(unfinished)} steps did not complete, the first: {unfinished[0]}")
+    return done
+
+
+async def reembedded_share(data: Data, server: Server, sizes: Sizes) -> Result:
+    """Pages as they were, then as they are after real edits, then once more: how many texts had to be embedded."""
+    edits = data.edits()[: sizes.edits]
+    before = [File(edit.path, edit.before.encode()) for edit in edits]
+    after = [File(edit.path, edit.after.encode()) for edit in edits]
+    async with ingester(server) as running:
+        await _process(running, before, "instant")
+        known = await count_cached()
+        changed = await _process(running, after, "instant")
+        embedded = await count_cached() - known
+        await _process(running, after, "instant")
+        again = await count_cached() - known - embedded
+    chunks = sum(step.output.get("embeddings", 0) for step in changed.of("embed"))
+    return {
+        "reembedded_share": embedded / chunks,
+        "reembedded_share_unchanged": again / chunks,
+        "reembedded_chunks": {"embedded": embedded, "all": chunks},
+    }
+
+
+async def embed_chunks_per_second(data: Data, _server: Server, sizes: Sizes) -> Result:
+    """Passages of 180 words, by the model that runs in this process."""
+    return await embedding.measure(embedding.passages(data, sizes.passages), sizes.samples)
+
+
+async def ndcg10(data: Data, server: Server, sizes: Sizes) -> Result:
+    """SciFact by each kind of search, with what the shipped parameters choose."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-scifact-", dir=real_disk()) as folder:
+        async with open_fresh(server):
+            found = await retrieval.measure(
+                data, Path(folder), documents=sizes.scifact_documents, questions=sizes.scifact_questions
+            )
+    scores = found["ndcg10"]
+    return found | {"ndcg10_gain": scores["hybrid"] - max(scores["vector"], scores["text"])}
+
+
+async def words_and_headings_f1(data: Data, _server: Server, sizes: Sizes) -> Result:
+    """PDFs by the parser that runs in this process, against reviewed Markdown."""
+    pdfs = [path for path in data.files("pdf_truth") if path.suffix == ".pdf"][: sizes.pdfs]
+    return await reading.measure([(path, path.with_suffix(".md").read_text("utf-8")) for path in pdfs])
+
+
+async def hostile(data: Data, server: Server, sizes: Sizes) -> Result:
+    """Broken and fuzzed files: each must end, with a reason where it failed, and leave the worker alive."""
+    paths = data.files("hostile")
+    # As many of the first as of the last: they are named after where they come from.
+    chosen = paths if sizes.hostile is None else paths[:: max(1, len(paths) // sizes.hostile)]
+    files = [File(f"/{path.name}", path.read_bytes()) for path in chosen]
+    async with ingester(server) as running:
+        steps = await running.process_within(files, "instant", sizes.hostile_seconds)
+        ends = Counter(_end(own) for own in _by_document(steps).values())
+        crashed = ends["crashed"] + (not running.is_alive)
+    counts = {"completed": ends["completed"], "failed_cleanly": ends["failed_cleanly"], "crashed": crashed}
+    return {"hostile": {"files": len(files), **counts, "hung": len(files) - sum(counts.values())}}
+
+
+def _by_document(steps: Sequence[StepRecord]) -> dict[str, list[StepRecord]]:
+    found: dict[str, list[StepRecord]] = {}
+    for step in steps:
+        found.setdefault(step.uri, []).append(step)
+    return found
+
+
+def _end(steps: Sequence[StepRecord]) -> str:
+    """How a document ended. Of those that fail, one fails in words, or else by the name of an error."""
+    if all(step.status is RunStatus.COMPLETED for step in steps):
+        return "completed"
+    failed = [step for step in steps if step.status is RunStatus.FAILED]
+    if not failed:
+        return "hung"
+    return "failed_cleanly" if all(step.has_clear_reason for step in failed) else "crashed"
+
+
+async def rss_ratio_100k(_data: Data, server: Server, sizes: Sizes) -> Result:
+    """The most memory that a worker takes for a large batch, divided by that for a small one."""
+    small = await _most_memory(server, sizes.small_batch)
+    large = await _most_memory(server, sizes.large_batch)
+    return {"rss_ratio_100k": large / small, "rss_mib": {"small": small, "large": large}}
+
+
+async def _most_memory(server: Server, documents: int) -> float:
+    async with ingester(server) as running:
+        batch_id = await running.new_batch("nothing")
+        await fill_documents(batch_id, documents)
+        await running.run(batch_id, "nothing", workflow="test_wf", within=540.0)
+        return processes.memory_mib(running.pid, "VmHWM")
+
+
+MEASURES: Final[dict[str, Callable[[Data, Server, Sizes], Awaitable[Result]]]] = {
+    "documents_per_second": documents_per_second,
+    "reembedded_share": reembedded_share,
+    "embed_chunks_per_second": embed_chunks_per_second,
+    "ndcg10": ndcg10,
+    "words_and_headings_f1": words_and_headings_f1,
+    "hostile": hostile,
+    "rss_ratio_100k": rss_ratio_100k,
+}
+
+
+def measure(options: Options) -> Result:
+    """All that is asked for, as one JSON object."""
+    data, sizes = Data(options.data), QUICK if options.quick else FULL
+    measures: dict[str, Measure[Sizes]] = {name: partial(each, data) for name, each in MEASURES.items()}
+
+    def measure_peers(_server: Server) -> Result:
+        return asyncio.run(_peers(data, sizes))
+
+    result = run_benchmark("pipeline", options, sizes, measures, peers=measure_peers if options.peers else None)
+    beside = result.get("peers", {}).get(embedding.PEER, {})
+    shown = {"embed_ratio": "ratio", "embed_processor_ratio": "processor_ratio", "embed_cosine": "cosine"}
+    return result | {name: beside[value] for name, value in shown.items() if value in beside}
+
+
+async def _peers(data: Data, sizes: Sizes) -> Result:
+    """Each peer in turn. One that fails says why."""
+    results: Result = {}
+    for name, entry, compare in (
+        (embedding.PEER, embedding.ENTRY, lambda: embedding.compare(embedding.passages(data, sizes.passages), 3)),
+        (haiku.PEER, haiku.ENTRY, lambda: haiku.measure(data.abstracts()[: sizes.documents])),
+    ):
+        print(f"peer {name}", file=sys.stderr)
+        results[name] = {"label": entry.label, "version": entry.version, "failed": {}}
+        try:
+            results[name] |= await compare()
+        except Exception as exc:  # noqa: BLE001  whatever went wrong, the other peers are still worth having
+            results[name]["failed"] = {"everything": f"{type(exc).__name__}: {exc}"}
+    return results
+
+
+def main() -> int:
+    options = parse_options(__doc__ or "", MEASURES)
+    result = measure(options)
+    show(result, LINES, as_json=options.as_json)
+    return 1 if result["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
