@@ -205,6 +205,7 @@ HOT: Final[dict[str, Hot]] = {
             "runs": Json([{}]),
             "steps": 5,
             "channel": "c",
+            "ready_types": "",
         },
         sorts=True,
     ),

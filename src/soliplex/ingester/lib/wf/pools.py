@@ -53,7 +53,6 @@ class PoolServices:
     doubts: Doubts
     metrics: Metrics
     probe: Probe | None
-    doorbell: Doorbell
     clock: Callable[[], datetime]
     on_claimed: Callable[[Claim], None]
     batch_size: int
@@ -81,6 +80,7 @@ class ConsumerPool:
         # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost.
         self._link = SteadyLink(durable=False)
         self._services = services
+        self.doorbell = Doorbell(accepted.accepts)
         self._queue: deque[list[ClaimedStep]] = deque()
         self._queued = 0
         self._work = asyncio.Event()
@@ -114,7 +114,7 @@ class ConsumerPool:
                 self._room.clear()
                 await self._room.wait()
                 continue
-            rings = self._services.doorbell.rings
+            rings = self.doorbell.rings
             try:
                 claim = await self._claim(wanted)
             except Exception as exc:  # noqa: BLE001  whatever it is: a worker that claims no more only seems to work
@@ -131,7 +131,7 @@ class ConsumerPool:
                 self._services.on_claimed(claim)
                 self._accept(claim.steps, claim.resource_key)
             elif not claim.lost_race:
-                await self._services.doorbell.wait(rings, self._time_to_wait(claim))
+                await self.doorbell.wait(rings, self._time_to_wait(claim))
 
     def _time_to_wait(self, claim: Claim) -> float:
         """Until the next step is due; at most until the next look of the safety net."""

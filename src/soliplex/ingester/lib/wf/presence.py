@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -61,7 +62,11 @@ class Presence(Protocol):
         ...
 
 
-def presence_for(worker_id: str, on_work: Callable[[], None]) -> Presence:
+type OnWork = Callable[[Collection[str] | None], None]
+"""Called when there is work: of which types, if they are known."""
+
+
+def presence_for(worker_id: str, on_work: OnWork) -> Presence:
     path = Database.path()
     return SqlitePresence(worker_id, path, on_work) if path else PostgresPresence(worker_id, Database.url(), on_work)
 
@@ -72,7 +77,7 @@ _HASH: Final = "hashtextextended('soliplex-worker:' || {}, 0)"
 class PostgresPresence:
     """A session of its own that holds the worker's advisory lock and listens; opened anew when it breaks."""
 
-    def __init__(self, worker_id: str, url: sa.URL, on_work: Callable[[], None]) -> None:
+    def __init__(self, worker_id: str, url: sa.URL, on_work: OnWork) -> None:
         self._worker_id = worker_id
         self._url = url
         self._on_work = on_work
@@ -134,9 +139,9 @@ class PostgresPresence:
         if connection is self._connection:  # and not one that never came to be used
             self._broken.set()
 
-    def _heard(self, _connection: Any, pid: int, _channel: str, _payload: object) -> None:
+    def _heard(self, _connection: Any, pid: int, _channel: str, payload: Any) -> None:
         if pid != self._pid:
-            self._on_work()
+            self._on_work(json.loads(payload) if payload else None)
 
     async def _keep_connected(self) -> None:
         while True:
@@ -146,7 +151,7 @@ class PostgresPresence:
             await self._reconnect()
             # If it was the server that went away, the others lost their locks as well, and are about to come back.
             self._judges_from = asyncio.get_running_loop().time() + TIME_TO_RECONNECT
-            self._on_work()  # what was said meanwhile went unheard
+            self._on_work(None)  # what was said meanwhile went unheard
 
     async def _reconnect(self) -> None:
         while True:
@@ -202,7 +207,7 @@ def connection_arguments(url: sa.URL) -> dict[str, Any]:
 class SqlitePresence:
     """A locked file beside the database, and the database's change counter."""
 
-    def __init__(self, worker_id: str, database: Path, on_work: Callable[[], None]) -> None:
+    def __init__(self, worker_id: str, database: Path, on_work: OnWork) -> None:
         self._worker_id = worker_id
         self._database = database
         self._folder = database.with_name(f"{database.name}-workers")
@@ -273,7 +278,7 @@ class SqlitePresence:
                 version = self._version(connection)
                 if version != seen:
                     seen, changed_at = version, loop.time()
-                    self._on_work()
+                    self._on_work(None)
         finally:
             connection.close()
 

@@ -17,7 +17,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -38,7 +38,6 @@ from soliplex.ingester.lib.wf.operations.workers import Reaped
 from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices
 from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
-from soliplex.ingester.lib.wf.wakeup import Doorbell
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +88,6 @@ class Worker:
         self._metrics = metrics or LoggingMetrics()
         self._clock = clock
         self._probe = probe
-        self._doorbell = Doorbell()
         self._presence: Presence | None = None
         self._has_peers = True
         self._suspects: set[str] = set()
@@ -123,7 +121,7 @@ class Worker:
     async def start(self) -> None:
         """Announce the worker and begin to work."""
         self._leaving.clear()
-        self._presence = presence_for(self.id, self._doorbell.ring)
+        self._presence = presence_for(self.id, self._wake)
         await self._presence.announce()
         try:
             # What is held under our name was another's, who is dead: we have the lock that it would hold.
@@ -153,7 +151,7 @@ class Worker:
         """Stop: see the module's five points."""
         for pool in self._pools:
             await pool.stop_claiming()
-        self._doorbell.ring()  # idle claimers need not wait for their next look
+        self._wake()  # idle claimers need not wait for their next look
         await self._end(self._claimers, 5.0)
         await self._end(self._slots, timeout)
         await self._drain_finisher()
@@ -209,7 +207,6 @@ class Worker:
             doubts=self._doubts,
             metrics=self._metrics,
             probe=self._probe,
-            doorbell=self._doorbell,
             clock=self._clock,
             on_claimed=self._on_claimed,
             batch_size=self.config.batch_size,
@@ -223,6 +220,11 @@ class Worker:
             if size > 0
         ]
 
+    def _wake(self, types: Collection[str] | None = None) -> None:
+        """There is work: of these types, if they are known."""
+        for pool in self._pools:
+            pool.doorbell.ring(types)
+
     def _on_claimed(self, claim: Claim) -> None:
         if claim.has_deliveries:
             self._bus.wake()
@@ -234,7 +236,7 @@ class Worker:
 
     def _on_finished(self, finished: Finished) -> None:
         if finished.ready_types or finished.released or finished.errored:
-            self._doorbell.ring()
+            self._wake(None if finished.released or finished.errored else finished.ready_types)
             if self._has_peers and self._presence is not None:
                 self._presence.tell_others()
         if finished.has_deliveries:

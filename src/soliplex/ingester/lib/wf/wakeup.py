@@ -1,9 +1,9 @@
 """Waking idle workers when work becomes ready, in place of polling.
 
     same process          `work_is_ready()` sets an event that every worker of the process waits on PostgreSQL
-    NOTIFY on one channel: by the transaction that creates runs; after a finishing transaction once at
-                          most every few milliseconds, on a connection of its own, since NOTIFY takes a global lock at
-                          commit
+    NOTIFY on one channel: by the transaction that creates runs, with the types of steps that are ready;
+                          after a finishing transaction once at most every few milliseconds, on a connection of its own,
+                          since NOTIFY takes a global lock at commit
     SQLite, processes     `PRAGMA data_version`, read every few milliseconds by idle workers: it changes with any commit
 
 A slow poll remains as the safety net.
@@ -12,6 +12,7 @@ A slow poll remains as the safety net.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from typing import Final
 from weakref import WeakSet
 
@@ -19,12 +20,16 @@ from weakref import WeakSet
 class Doorbell:
     """Rung when there may be work. Several consumers wait on it; each sees every ring once."""
 
-    def __init__(self) -> None:
+    def __init__(self, accepts: Callable[[str], bool] = lambda _: True) -> None:
+        self._accepts = accepts
         self._rings = 0
         self._changed = asyncio.Event()
         _doorbells.add(self)
 
-    def ring(self) -> None:
+    def ring(self, types: Collection[str] | None = None) -> None:
+        """Ring, unless it is known that only steps of other types are ready."""
+        if types is not None and not any(map(self._accepts, types)):
+            return
         self._rings += 1
         self._changed.set()
         self._changed = asyncio.Event()

@@ -16,7 +16,7 @@ from typing import Any, Final
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.batches import reopen_batches
@@ -24,6 +24,9 @@ from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
 from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
+
+LONGEST_NOTICE: Final = 1_900
+"""Characters: PostgreSQL takes 8,000 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[li
         runs=Json([run.packed() for run in runs]),
         steps=len(plan.workflow.steps),
         channel=WORK_CHANNEL,
+        ready_types=_ready_types(plan.workflow),
     )
     run_ids = sorted(row["id"] for row in rows)
     new_runs: dict[str, Any] = {"group_id": group_id, "first_id": run_ids[0]}
@@ -146,6 +150,12 @@ def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[li
         yield SQL.insert_edges(**new_runs, edges=Json(edges))
     yield from reopen_batches([plan.batch_id] if plan.batch_id is not None else [])
     return run_ids
+
+
+def _ready_types(workflow: WorkflowDefinition) -> str:
+    """The types of the steps that wait for nothing, as workers are told; nothing, where that would be too long."""
+    told = to_json(sorted({step.type for step in workflow.steps if not step.depends_on}))
+    return told if len(told) < LONGEST_NOTICE else ""
 
 
 def _templates(plan: Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:

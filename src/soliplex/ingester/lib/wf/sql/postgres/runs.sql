@@ -2,14 +2,14 @@
 SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
  WHERE id = :group_id FOR NO KEY UPDATE;
 
--- Tells idle workers of other processes, too, as `notify` does.
+-- Tells idle workers of other processes, too, as `notify` does, and which types of steps they find.
 -- :name insert_runs
 {with_queue_front}
 INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
                          status_date, status_meta, run_params, input, remaining_steps, failed_steps, queue_key)
 SELECT :workflow_id, :group_id, :batch_id, x.value ->> 'doc_id', :priority, :now, 'PENDING', CAST(:now AS timestamptz), '{}',
        coalesce(x.value -> 'params', '{}'), x.value -> 'input', :steps, 0, front.queue_key + x.position - 1
-  FROM pg_notify(:channel, '') CROSS JOIN front
+  FROM pg_notify(:channel, :ready_types) CROSS JOIN front
        CROSS JOIN jsonb_array_elements(CAST(:runs AS jsonb)) WITH ORDINALITY AS x (value, position)
 RETURNING id;
 
