@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismatchError, open_rag
+from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.rag.searching import Scope, SearchKind, fused, search
 from soliplex.ingester.lib.rag.writing import (
     NewRagDocument,
@@ -75,7 +76,7 @@ def db(tmp_path: Path) -> Path:
     return tmp_path / "library"
 
 
-async def uris(db: Path, question: str, **options: Any) -> list[str | None]:
+async def uris(db: Path | str, question: str, **options: Any) -> list[str | None]:
     return [hit.uri for hit in await search(db, question, embed, **options)]
 
 
@@ -134,6 +135,20 @@ async def test_no_search_sees_old_and_new_chunks_together_or_neither(db: Path) -
     assert {"the old text", "and more of it", "x"} in seen
     assert seen[-1] == {"the new text", "y", "z"}
     assert all(len(contents) in {0, 3} for contents in seen), seen
+
+
+async def test_a_search_that_is_overtaken_by_a_write_finds_one_version_all_the_same(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("old", "the old text")])
+
+    async def embed_slowly(identity: EmbeddingIdentity, question: str) -> list[float]:
+        """By the time the question is embedded, another search has seen what was written since."""
+        await write_documents(db, IDENTITY, [document("new", "the new text")], gone=["sha256-old"])
+        await search(db, "text", embed, kind=SearchKind.TEXT)
+        return await embed(identity, question)
+
+    async with readers_kept():
+        hits = await search(db, "text", embed_slowly)
+    assert [hit.snippet for hit in hits] == ["the new text"]
 
 
 async def contents_of_each_version(db: Path) -> list[set[str]]:

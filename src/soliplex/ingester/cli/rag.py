@@ -8,10 +8,10 @@ import typer
 
 from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.output import AsJson, print_json, print_rows
-from soliplex.ingester.lib.errors import IngesterError, LockedError, NotFoundError
+from soliplex.ingester.lib.errors import IngesterError, LockedError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
 DatabaseName = Annotated[str, typer.Argument(metavar="DB", help="Name of a database below LANCEDB_DIR.")]
 Force = Annotated[bool, typer.Option("--force", help="Break the lock if another holds the database.")]
@@ -41,7 +41,7 @@ async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = 
     done: list[dict[str, Any]] = []
     code = 0
     async with open_database():
-        for name in database_names():
+        for name in await _database_names():
             try:
                 done.append(await _vacuum(name, force=force, wait=wait))
             except IngesterError as error:
@@ -68,31 +68,30 @@ async def verify_db(
     A workflow that ends with a vacuum writes the checksum of the database beside it. Exit code 1 if a database has
     changed since.
     """
-    import asyncio
-
-    found = [await asyncio.to_thread(_verified, name) for name in ([db] if db else database_names())]
+    found = [await _verified(name) for name in ([db] if db else await _database_names())]
     columns = {"database": "database", "status": "status", "since": "since", "checksum": "checksum"}
     print_rows(found, columns, as_json=as_json, nothing=_no_databases())
     if any(row["status"] == "changed" for row in found):
         raise typer.Exit(1)
 
 
-def database_names() -> list[str]:
-    """The databases on this machine, by name."""
-    folder = _local_folder()
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+async def _database_names() -> Sequence[str]:
+    from soliplex.ingester.lib.rag.files import all_databases
+
+    return await all_databases().names()
 
 
 async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
     from soliplex.ingester.lib import rag
     from soliplex.ingester.lib.models import ResourceLockKind
+    from soliplex.ingester.lib.rag.files import all_databases
     from soliplex.ingester.lib.wf.operations import force_release_resource_lock
 
-    path = _path_of(name)
+    path, files = await _existing(name), all_databases()
     broken = None
     if force:
         broken = await force_release_resource_lock(rag.rag_resource_key(path), requested_by="vacuum --force")
-    before = _size_of(path)
+    before = await files.size(name)
     async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=wait):
         await rag.vacuum(path)
     holder = f"{broken.holder_kind} {broken.holder_id}" if broken else None
@@ -100,57 +99,32 @@ async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
         "database": name,
         "status": "ok",
         "bytes_before": before,
-        "bytes_after": _size_of(path),
+        "bytes_after": await files.size(name),
         "broken_lock_of": holder,
     }
 
 
-def _verified(name: str) -> dict[str, Any]:
-    from datetime import UTC, datetime
+async def _verified(name: str) -> dict[str, Any]:
+    from soliplex.ingester.lib.rag.files import all_databases
 
-    from soliplex.ingester.lib.rag import checksum
-
-    path = _path_of(name)
-    record = path.with_name(f"{path.name}.sha256")
-    now = checksum(path)
-    if not record.is_file():
+    await _existing(name)
+    files = all_databases()
+    now, record = await files.checksum(name), await files.recorded(name)
+    if record is None:
         return {"database": name, "status": "no record", "since": None, "checksum": now, "recorded": None}
-    recorded = record.read_text(encoding="utf-8").strip()
     return {
         "database": name,
-        "status": "unchanged" if recorded == now else "changed",
-        "since": datetime.fromtimestamp(record.stat().st_mtime, UTC),
+        "status": "unchanged" if record.checksum == now else "changed",
+        "since": record.since,
         "checksum": now,
-        "recorded": recorded,
+        "recorded": record.checksum,
     }
 
 
-def _local_folder() -> Path:
-    from pathlib import Path
+async def _existing(name: str) -> str:
+    from soliplex.ingester.lib.rag.reading import existing_path
 
-    from soliplex.ingester.lib.config import get_settings
-    from soliplex.ingester.lib.errors import ConfigurationError
-
-    folder = get_settings().lancedb_dir
-    if "://" in folder:
-        raise ConfigurationError("LANCEDB_DIR", f"{folder} is not on this machine", "this command needs a local folder")
-    return Path(folder)
-
-
-def _path_of(name: str) -> Path:
-    from pathlib import Path
-
-    from soliplex.ingester.lib.rag import rag_path
-
-    _local_folder()
-    path = Path(rag_path(name))
-    if not path.is_dir():
-        raise NotFoundError("RAG database", name)
-    return path
-
-
-def _size_of(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return await existing_path(name)
 
 
 def _sentence(done: dict[str, Any]) -> str:
@@ -163,4 +137,6 @@ def _sentence(done: dict[str, Any]) -> str:
 
 
 def _no_databases() -> str:
-    return f"no RAG databases in {_local_folder()}"
+    from soliplex.ingester.lib.rag.locking import lancedb_dir
+
+    return f"no RAG databases in {lancedb_dir()}"

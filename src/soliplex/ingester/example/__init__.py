@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from pathlib import Path
 from typing import Any
 
 from soliplex.ingester.lib.models import ResourceLockKind, RunGroup
-from soliplex.ingester.lib.rag import checksum, hold_rag_lock, rag_path, vacuum
+from soliplex.ingester.lib.rag import hold_rag_lock, is_absent, rag_path, record_checksum, vacuum
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.workflow import log_event
 
@@ -52,14 +50,13 @@ async def run_end(run_group: RunGroup, data_dir: str | None = None) -> None:
 
     The checksum tells later whether something other than a workflow has changed the database.
     """
-    path = Path(rag_path(data_dir or _data_dir(run_group)))
-    if not await asyncio.to_thread(path.is_dir):
+    path = rag_path(data_dir or _data_dir(run_group))
+    if await is_absent(path):
         _log.info("run group %s wrote no RAG database at %s: nothing to vacuum", run_group.id, path)
         return
     async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=600):
         await vacuum(path)
-        digest = await asyncio.to_thread(checksum, path)
-    await asyncio.to_thread(path.with_name(f"{path.name}.sha256").write_text, f"{digest}\n", "utf-8")
+        digest = await record_checksum(path)
     _log.info("run group %s: vacuumed %s, sha256 %s", run_group.id, path, digest)
 
 

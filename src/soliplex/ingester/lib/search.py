@@ -7,8 +7,8 @@ from typing import Final
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.readers import can_be_read
 from soliplex.ingester.lib.rag.searching import Hit, Scope, SearchKind, search
-from soliplex.ingester.lib.rag.upkeep import is_absent
 from soliplex.ingester.lib.vectors import embed_question
 from soliplex.ingester.lib.wf.catalog import get_registry
 
@@ -40,6 +40,6 @@ async def search_documents(
         raise InvalidInputError("q", f"is longer than {LONGEST_QUESTION:,} characters; shorten it")
     name = database or default_database()
     path = rag_path(name)
-    if await is_absent(path):
+    if not await can_be_read(path):
         raise NotFoundError("RAG database", name)
     return await search(path, text, embed_question, kind=kind, limit=min(limit, MOST_HITS), scope=scope)

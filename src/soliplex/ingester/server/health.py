@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from soliplex.ingester import __version__
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.rag.files import all_databases
+from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.storage import get_artifacts
 
 router = APIRouter(tags=["operation"])
@@ -87,7 +89,9 @@ async def _check_storage() -> None:
 
 async def _check_rag() -> None:
     folder = get_settings().lancedb_dir
-    if "://" not in folder:
+    if is_remote(folder):
+        await all_databases().names()
+    else:
         await asyncio.to_thread(_check_writable, Path(folder))
 
 

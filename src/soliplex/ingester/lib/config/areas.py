@@ -144,7 +144,8 @@ class StorageSettings(GeneralSettings):
     )
     lancedb_dir: Annotated[Text, AfterValidator(os.path.expanduser)] = Field(
         default_factory=lambda values: (values["data_dir"] / "lancedb").as_posix(),
-        description="Folder, or `s3://bucket/prefix`, that holds the LanceDB databases; taken as written.",
+        description="Folder that holds the LanceDB databases, or `s3://bucket/prefix`, reached with the keys, endpoint "
+        "and region of ARTIFACT_S3; taken as written.",
         json_schema_extra={"default": "{DATA_DIR}/lancedb"},
     )
     artifact_s3: S3Settings = Field(default_factory=S3Settings, description="Bucket for artifacts")

@@ -1,6 +1,7 @@
 """RAG databases: LanceDB, by haiku.rag. What is written here, the stock `haiku-rag` command can read.
 
     locking     where databases live, and who may write to them: one at a time
+    files       which there are, in a folder or a bucket; their sizes and checksums
     opening     haiku.rag, imported when it is needed
     writing     documents go in and out, many in one commit
     indexes     kept up with what is written
@@ -17,16 +18,16 @@ Knows no steps and no HTTP.
 from __future__ import annotations
 
 from soliplex.ingester.lib.rag.locking import RagLockedError, hold_rag_lock, rag_path, rag_resource_key
-from soliplex.ingester.lib.rag.upkeep import checksum, is_absent, vacuum
+from soliplex.ingester.lib.rag.upkeep import is_absent, record_checksum, vacuum
 from soliplex.ingester.lib.rag.writing import delete_documents
 
 __all__ = [
     "RagLockedError",
-    "checksum",
     "delete_documents",
     "hold_rag_lock",
     "is_absent",
     "rag_path",
     "rag_resource_key",
+    "record_checksum",
     "vacuum",
 ]

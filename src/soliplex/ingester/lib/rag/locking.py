@@ -41,8 +41,13 @@ def rag_path(name: str) -> str:
     """Where the database of this name lives: below LANCEDB_DIR, and nowhere else."""
     if not name or name in {".", ".."} or any(mark in name for mark in ("/", "\\", "\x00")):
         raise NotFoundError("RAG database", name)
+    return f"{lancedb_dir()}/{name}"
+
+
+def lancedb_dir() -> str:
+    """LANCEDB_DIR: the address of a bucket with its prefix, or the whole path of a folder."""
     folder = get_settings().lancedb_dir
-    return f"{folder.rstrip('/')}/{name}" if "://" in folder else str(Path(folder).absolute() / name)
+    return folder.rstrip("/") if "://" in folder else str(Path(folder).absolute())
 
 
 def rag_resource_key(db_path: str | Path) -> str:

@@ -22,6 +22,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from soliplex.ingester.lib.rag.files import files_of
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, is_remote, open_rag
 
 MOST_KEPT: Final = 16
@@ -89,6 +90,9 @@ class KeptReaders:
     def __len__(self) -> int:
         return len(self._readers)
 
+    def __contains__(self, db_path: str) -> bool:
+        return db_path in self._readers
+
     async def get(self, db_path: str) -> Reader:
         """The database at its newest version."""
         async with self._opening[db_path]:
@@ -147,6 +151,15 @@ async def read[T](db_path: str | Path, question: Callable[[Reader], Awaitable[T]
         await kept.forget(path)
     async with (await kept.get(path)).used() as reader:
         return await question(reader)
+
+
+async def can_be_read(db_path: str | Path) -> bool:
+    """Whether there is such a database. One in a bucket that is open is not asked for again, which takes as long."""
+    path = str(db_path)
+    if is_remote(path) and _kept is not None and path in _kept:
+        return True
+    files, name = files_of(path)
+    return await files.exists(name)
 
 
 async def forget_reader(db_path: str | Path) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
-from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.filters import as_sql
 from soliplex.ingester.lib.rag.locking import rag_path
-from soliplex.ingester.lib.rag.opening import imported, location, open_rag
+from soliplex.ingester.lib.rag.opening import haiku_config, imported, location, open_rag
+from soliplex.ingester.lib.rag.upkeep import is_absent
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
@@ -80,23 +79,17 @@ def human_size(size: float) -> str:
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def lancedb_folder() -> Path:
-    """LANCEDB_DIR, where it is a folder of this machine."""
-    folder = get_settings().lancedb_dir
-    if "://" in folder:
-        raise ConfigurationError("LANCEDB_DIR", f"{folder} cannot be listed", "set it to a folder of this machine")
-    return Path(folder).absolute()
-
-
 async def list_databases() -> list[RagDatabase]:
     """The databases below LANCEDB_DIR, by name."""
-    return await asyncio.to_thread(_databases, lancedb_folder())
+    files = all_databases()
+    sizes = {name: await files.size(name) for name in await files.names()}
+    return [RagDatabase(name, rag_path(name), size, human_size(size)) for name, size in sizes.items()]
 
 
 async def existing_path(name: str) -> str:
     """Where the database of this name lives; raises where there is none."""
     path = rag_path(name)
-    if "://" not in path and not await asyncio.to_thread(Path(path).is_dir):
+    if await is_absent(path):
         raise NotFoundError("RAG database", name)
     return path
 
@@ -104,8 +97,7 @@ async def existing_path(name: str) -> str:
 async def database_info(name: str) -> RagInfo:
     path = await existing_path(name)
     reading = await imported("haiku.rag.store.info")
-    config = await imported("haiku.rag.config")
-    info = await reading.gather_database_info(location(path), config.AppConfig())
+    info = await reading.gather_database_info(location(path), await haiku_config(path))
     if not info.exists:
         raise NotFoundError("RAG database", name)
     tables = {table.name: table for table in info.tables if table.exists}
@@ -136,24 +128,6 @@ async def list_documents(name: str, *, limit: int, offset: int = 0, where: str |
         count = await client.count_documents(filter=condition)
         found = await client.list_documents(limit=limit, offset=offset, filter=condition)
     return RagDocuments(path, count, [_document(each) for each in found])
-
-
-def _databases(folder: Path) -> list[RagDatabase]:
-    if not folder.is_dir():
-        return []
-    return [_database(path) for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
-
-
-def _database(path: Path) -> RagDatabase:
-    size = sum(_size(file) for file in path.rglob("*"))
-    return RagDatabase(path.name, str(path), size, human_size(size))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except FileNotFoundError:
-        return 0  # a vacuum removed it just now
 
 
 def _table(table: Any) -> RagTable:

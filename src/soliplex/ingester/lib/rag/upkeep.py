@@ -1,17 +1,13 @@
-"""Upkeep of a RAG database: compacting it, and telling whether it has changed."""
+"""Upkeep of a RAG database: compacting it, and writing down what it was then."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from pathlib import Path
-from typing import Final
 
+from soliplex.ingester.lib.rag.files import files_of
 from soliplex.ingester.lib.rag.indexes import merge_indexes
 from soliplex.ingester.lib.rag.opening import open_rag
 from soliplex.ingester.lib.rag.readers import forget_reader
-
-_BLOCK: Final = 1 << 20
 
 
 async def vacuum(db_path: str | Path, *, retention_seconds: int = 0) -> None:
@@ -22,17 +18,18 @@ async def vacuum(db_path: str | Path, *, retention_seconds: int = 0) -> None:
     await forget_reader(db_path)
 
 
+async def record_checksum(db_path: str | Path) -> str:
+    """Write the SHA-256 of the database's files beside it: later it tells whether something else has changed them.
+
+    The caller holds the lock of the database.
+    """
+    files, name = files_of(db_path)
+    checksum = await files.checksum(name)
+    await files.record(name, checksum)
+    return checksum
+
+
 async def is_absent(db_path: str | Path) -> bool:
-    """Whether there is certainly no such database; of one in a bucket that is not known."""
-    return "://" not in str(db_path) and not await asyncio.to_thread(Path(db_path).is_dir)
-
-
-def checksum(db_path: Path) -> str:
-    """SHA-256 over the names and contents of all files of the database."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in db_path.rglob("*") if path.is_file()):
-        digest.update(str(path.relative_to(db_path)).encode() + b"\x00")
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-    return digest.hexdigest()
+    """Whether there is no such database."""
+    files, name = files_of(db_path)
+    return not await files.exists(name)
