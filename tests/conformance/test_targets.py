@@ -126,6 +126,21 @@ async def test_rates_tell_how_fast_documents_were_processed(target: Target, tmp_
     assert await target.rates(Work()) == []
 
 
+async def test_an_address_is_fetched_by_a_step_and_a_failure_names_it(target: Installation) -> None:
+    batch_id = await target.create_batch("web", "addresses")
+    forbidden = "file:///etc/passwd"
+    started = await target.start_fetches(
+        batch_id, [forbidden, forbidden], source="web", work=Work(param_id="test_base")
+    )
+    assert started.new_runs == 1
+    await run_to_its_end(target, started.group_id)
+    (failure,) = await target.failures(started.group_id, 10)
+    assert (failure.uri, failure.stage) == (forbidden, "ingest")
+    assert "is no file below a folder that documents may be read from" in failure.reason
+    with pytest.raises(IngesterError, match="ftp scheme is not known"):
+        await target.start_fetches(batch_id, ["ftp://a.org/b"], source="web", work=Work())
+
+
 async def test_a_file_is_new_then_unchanged_then_changed(target: Target, file: LocalFile) -> None:
     async def standing() -> Standing:
         return (await target.standings("files", {file.uri: fingerprint(file.path)}))[file.uri]

@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": "soliplex.ingester.cli.serve:serve",
     "worker": "soliplex.ingester.cli.worker:worker",
     "ingest": "soliplex.ingester.cli.ingest.command:ingest",
+    "fetch": "soliplex.ingester.cli.fetch:fetch",
     "list-batches": "soliplex.ingester.cli.groups:list_batches",
     "status": "soliplex.ingester.cli.groups:status",
     "retry": "soliplex.ingester.cli.groups:retry",

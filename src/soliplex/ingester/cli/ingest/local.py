@@ -23,6 +23,7 @@ from soliplex.ingester.cli.ingest.target import (
     Standing,
     Started,
     Work,
+    address_in,
 )
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.config import Settings
@@ -36,6 +37,7 @@ from soliplex.ingester.lib.models import (
     WorkflowRun,
 )
 from soliplex.ingester.lib.operations import NewDocument
+from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.catalog import get_registry
@@ -117,6 +119,14 @@ class LocalTarget:
 
     async def has_workers(self) -> bool:
         return True  # the one in this process, for as long as anybody watches
+
+    async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
+        fetches = [Fetch(uri=uri, source=source) for uri in dict.fromkeys(uris)]
+        started = await start_fetches(
+            batch_id, fetches, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
+        )
+        assert started.run_group.id is not None
+        return Started(started.run_group.id, len(started.run_ids))
 
     async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
         page = await views.list_run_groups(paging=views.Paging(1, limit))
@@ -201,7 +211,7 @@ async def _waiting_events(group_id: int) -> int:
 def _failure(run: WorkflowRun, steps: list[RunStep], uri: str | None) -> Failure:
     failed = next((step for step in steps if step.status is RunStatus.FAILED), None)
     return Failure(
-        uri=uri or run.doc_id or f"run {run.id}",
+        uri=uri or run.doc_id or address_in(run.input) or f"run {run.id}",
         stage=failed.workflow_step_name if failed else "run",
         reason=(failed and failed.status_message) or run.status_message or "no reason was given",
     )

@@ -28,6 +28,7 @@ from soliplex.ingester.cli.ingest.target import (
     Standing,
     Started,
     Work,
+    address_in,
 )
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.models.enums import RunStatus
@@ -166,6 +167,13 @@ class RemoteTarget:
         workers = await self._json("GET", "/workers")
         return bool(workers["items"] if isinstance(workers, dict) else workers)
 
+    async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
+        form = {"batch_id": str(batch_id), "source": source, "priority": str(work.priority), "uris": "\n".join(uris)}
+        chosen = {"workflow_definition_id": work.workflow_id, "param_id": work.param_id}
+        form |= {name: value for name, value in chosen.items() if value is not None}
+        answer = await self._json("POST", "/batch/fetch-documents", data=form)
+        return Started(answer["run_group_id"], answer["workflows"])
+
     async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
         page = await self._json("GET", "/workflow/run-groups", params={"page": 1, "rows_per_page": limit})
         return [_group(each) for each in page["items"]], page["total"]
@@ -285,7 +293,7 @@ def _failure(each: Mapping[str, Any]) -> Failure:
     run, document = each["workflow_run"], each["document_info"] or {}
     failed = next((step for step in each["steps"] or () if step["status"] == RunStatus.FAILED), None)
     return Failure(
-        uri=document.get("uri") or run["doc_id"],
+        uri=document.get("uri") or run["doc_id"] or address_in(run.get("input")) or f"run {run['id']}",
         stage=failed["workflow_step_name"] if failed else "run",
         reason=(failed and failed["status_message"]) or run["status_message"] or "no reason was given",
     )

@@ -125,6 +125,12 @@ class Work:
     priority: int = 0
 
 
+def address_in(run_input: Any) -> str | None:
+    """The address that a run was started for, if it was started for one, without what may be secret in it."""
+    given = run_input.get("source_uri") if isinstance(run_input, dict) else None
+    return given if isinstance(given, str) else None
+
+
 class Target(Protocol):
     """Takes documents, starts workflows on them and tells how these fare."""
 
@@ -175,7 +181,11 @@ class Target(Protocol):
 
 
 class Installation(Target, Protocol):
-    """A target of which can be asked, too, what was started before."""
+    """A target that can fetch documents itself, and be asked what was started before."""
+
+    async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
+        """Start a run for each address, whose first step fetches the document into the batch."""
+        ...
 
     async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
         """The newest groups, and how many there are in all."""

@@ -12,6 +12,7 @@ from soliplex.ingester.server.routes import (
     document,
     downloads,
     events,
+    fetches,
     lancedb,
     locks,
     run_groups,
@@ -27,6 +28,7 @@ from soliplex.ingester.server.routes import (
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     source_status.router,
     batch.router,
+    fetches.router,
     versions.router,  # before `/document/{doc_hash}`, which would take its paths for hashes
     document.router,
     sync_state.router,

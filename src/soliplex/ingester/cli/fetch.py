@@ -1,0 +1,69 @@
+"""`si-cli fetch`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from soliplex.ingester.cli.groups import tell
+from soliplex.ingester.cli.ingest.choice import Server, open_target
+from soliplex.ingester.cli.output import AsJson, counted, fields_of, print_json
+
+if TYPE_CHECKING:
+    from soliplex.ingester.cli.following import Followed
+
+LONGEST_NAME = 200
+
+
+async def fetch(
+    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="https://, http://, s3:// or file:// addresses.")],
+    *,
+    server: Server = None,
+    workflow: Annotated[
+        str | None, typer.Option(metavar="ID", help="One that begins with an ingest step. Default: fetch.")
+    ] = None,
+    params: Annotated[str | None, typer.Option(metavar="ID", help="Parameter set. Default: DEFAULT_PARAM_ID.")] = None,
+    priority: Annotated[int, typer.Option(help="Work with a higher priority is done first.")] = 0,
+    source: Annotated[str, typer.Option(help="Where the documents come from.")] = "web",
+    batch_name: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the first address.")] = None,
+    wait: Annotated[bool, typer.Option(help="Wait until all is processed.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch documents by their address, and ingest them.
+
+    A step of a workflow fetches them, so what may pass is tried again. `file://` and `s3://` addresses must be allowed
+    by INPUT_FILE_ROOTS and INPUT_S3. Exit code 1 if any document failed, 130 if it was stopped.
+    """
+    from soliplex.ingester.cli.following import Followed, follow_groups
+    from soliplex.ingester.cli.ingest.target import Work
+
+    work = Work(workflow_id=workflow, param_id=params, priority=priority)
+    async with open_target(server, tell) as target:
+        batch_id = await target.create_batch(source, batch_name or uris[0][:LONGEST_NAME])
+        started = await target.start_fetches(batch_id, uris, source=source, work=work)
+        followed = await follow_groups(target, [started.group_id]) if wait else Followed()
+        progress = await target.progress(started.group_id)
+    if as_json:
+        print_json(
+            {
+                "batch_id": batch_id,
+                "run_group_id": started.group_id,
+                "progress": progress,
+                "failures": [fields_of(failure) for failure in followed.failures],
+            }
+        )
+    else:
+        _print(len(set(uris)), started.group_id, followed, is_waited_for=wait)
+    raise typer.Exit(followed.exit_code)
+
+
+def _print(addresses: int, group_id: int, followed: Followed, *, is_waited_for: bool) -> None:
+    for failure in followed.failures:
+        typer.echo(f"✗ {failure.uri}: {failure.stage}: {failure.reason}")
+    if not is_waited_for or followed.is_stopped:
+        typer.echo(f"{counted(addresses, 'document')} handed over to run group {group_id}; `si-cli status {group_id}`")
+        return
+    done = addresses - len(followed.failures)
+    failed = f", {len(followed.failures)} failed" if followed.failures else ""
+    typer.echo(f"{counted(done, 'document')} fetched and ingested{failed} (run group {group_id})")
