@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismatchError, open_rag
 from soliplex.ingester.lib.rag.readers import readers_kept
-from soliplex.ingester.lib.rag.searching import Scope, SearchKind, fused, search
+from soliplex.ingester.lib.rag.searching import Chunk, Scope, SearchKind, fused, search
 from soliplex.ingester.lib.rag.writing import (
     NewRagDocument,
     Placement,
@@ -40,7 +43,7 @@ async def embed(identity: EmbeddingIdentity, question: str) -> list[float]:
     return vector(question)
 
 
-def document(name: str, *texts: str, source: str = "shelf", batch_id: int = 1) -> NewRagDocument:
+def document(name: str, *texts: str, source: str = "shelf", batch_id: int = 1, **meta: Any) -> NewRagDocument:
     from docling_core.types.doc.document import DoclingDocument
     from docling_core.types.doc.labels import DocItemLabel
 
@@ -67,7 +70,7 @@ def document(name: str, *texts: str, source: str = "shelf", batch_id: int = 1) -
         title=name.title(),
         document=parsed.export_to_dict(),
         chunks=chunks,
-        metadata={"source": source, "batch_id": batch_id},
+        metadata={"source": source, "batch_id": batch_id, **meta},
     )
 
 
@@ -200,18 +203,56 @@ async def test_a_scope_bounds_the_search(db: Path) -> None:
         db,
         IDENTITY,
         [
-            document("one", "the same words", source="a", batch_id=1),
-            document("two", "the same words", source="b_%", batch_id=12),
-            document("three", "the same words", source="it's", batch_id=2),
+            document("one", "the same words", source="a", batch_id=1, pages=3, author="Ada"),
+            document("two", "the same words", source="b_%", batch_id=12, pages=30, author='Bé "B" \\ Bo'),
+            document("three", "the same words", source="it's", batch_id=2, draft=True, note='"source": "a",'),
         ],
     )
-    assert await uris(db, "same words", scope=Scope(source="a")) == ["/a/one.md"]
-    assert await uris(db, "same words", scope=Scope(source="b_%")) == ["/b_%/two.md"]
-    assert await uris(db, "same words", scope=Scope(source="it's")) == ["/it's/three.md"]
-    assert await uris(db, "same words", scope=Scope(source="' OR ''='")) == []
-    assert await uris(db, "same words", scope=Scope(batch_id=1)) == ["/a/one.md"]
-    assert await uris(db, "same words", scope=Scope(uri_prefix="/b_%/")) == ["/b_%/two.md"]
-    assert sorted(map(str, await uris(db, "same words"))) == ["/a/one.md", "/b_%/two.md", "/it's/three.md"]
+    scopes: list[tuple[Scope, set[str]]] = [
+        (Scope(source="a"), {"one"}),
+        (Scope(source="b_%"), {"two"}),
+        (Scope(source="it's"), {"three"}),
+        (Scope(source="' OR ''='"), set()),
+        (Scope(source="a') OR (true"), set()),
+        (Scope(source="%"), set()),
+        (Scope(batch_id=1), {"one"}),
+        (Scope(uri_prefix="/b_%/"), {"two"}),
+        (Scope(uri_prefix="/b_"), {"two"}),
+        (Scope(uri_prefix="\\"), set()),
+        (Scope(uri_prefix="/"), {"one", "two", "three"}),
+        (Scope(metadata={"author": "Ada"}), {"one"}),
+        (Scope(metadata={"author": 'Bé "B" \\ Bo'}), {"two"}),
+        (Scope(metadata={"pages": 3}), {"one"}),
+        (Scope(metadata={"pages": "3"}), {"one"}),
+        (Scope(metadata={"draft": "true"}), {"three"}),
+        (Scope(metadata={"it's": "x' OR true --"}), set()),
+        (Scope(source="a", batch_id=1, uri_prefix="/a", metadata={"pages": "3"}), {"one"}),
+        (Scope(source="a", batch_id=2), set()),
+        (Scope(), {"one", "two", "three"}),
+    ]
+    for scope, expected in scopes:
+        for kind in SearchKind:
+            found = await search(db, "same words", embed, kind=kind, scope=scope)
+            assert {(hit.title or "").lower() for hit in found} == expected, (kind, scope)
+
+
+async def test_a_scope_is_applied_before_the_limit(db: Path) -> None:
+    """However well the others fit: the one that is asked for is found."""
+    others = [document(f"other{number}", *["durable log"] * 40, source="many") for number in range(5)]
+    rare = document("rare", "a log of durable things, written once upon a time", source="few")
+    await write_documents(db, IDENTITY, [*others, rare])
+    for kind in SearchKind:
+        assert await uris(db, "durable log", kind=kind, limit=1, scope=Scope(source="few")) == ["/few/rare.md"]
+    all_but_rare = await search(db, "durable log", embed, limit=100, scope=Scope(source="many"))
+    assert (len(all_but_rare), {hit.source for hit in all_but_rare}) == (100, {"many"})
+
+
+@given(text=st.text(min_size=1, max_size=20), name=st.text(min_size=1, max_size=10))
+def test_whatever_is_asked_of_metadata_stays_within_its_quotes(text: str, name: str) -> None:
+    """Between the quotes of the condition there is no quote that is not doubled."""
+    condition = Scope(source=text, uri_prefix=text, metadata={name: text}).condition() or ""
+    outside = re.sub(r"'(?:[^']|'')*'", "", condition)
+    assert re.fullmatch(r"[A-Za-z() ]*", outside), outside
 
 
 async def test_vectors_of_another_model_are_refused(db: Path) -> None:
@@ -222,10 +263,6 @@ async def test_vectors_of_another_model_are_refused(db: Path) -> None:
 
 
 def test_a_fused_ranking_prefers_what_both_ways_find() -> None:
-    class Piece:
-        def __init__(self, name: str) -> None:
-            self.id = name
-
-    a, b, c = Piece("a"), Piece("b"), Piece("c")
+    a, b, c = (Chunk(name, "document", "content", "{}") for name in "abc")
     ranked = fused([[(a, 0.9), (b, 0.8), (c, 0.1)], [(b, 12.0), (c, 3.0)]])
     assert [piece.id for piece, _ in ranked] == ["b", "a", "c"]

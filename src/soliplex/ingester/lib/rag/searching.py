@@ -15,6 +15,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ PROBES: Final = 32
 REFINE: Final = 2
 """So many times the results are taken from the index, and then ordered by the vectors themselves."""
 LONGEST_SNIPPET: Final = 500
+TRIES: Final = 20
+"""To ask at one version; writes would have to come faster than searches to use them up."""
 
 
 class SearchKind(StrEnum):
@@ -82,6 +85,7 @@ async def search(
     scope: Scope | None = None,
 ) -> list[Hit]:
     """The best pieces for a question, best first."""
+    embed = _once(embed)
 
     async def ask(reader: Reader) -> list[Hit]:
         where = await chunks_within(reader, scope.condition() if scope else None)
@@ -92,7 +96,33 @@ async def search(
         ranked = fused(found) if len(found) > 1 else found[0]
         return await _hits(reader, ranked, limit)
 
-    return await read(db_path, ask)
+    return await read(db_path, partial(_at_one_version, ask))
+
+
+async def _at_one_version(ask: Callable[[Reader], Awaitable[list[Hit]]], reader: Reader) -> list[Hit]:
+    """Ask until all was asked of one version: another search may have taken the database on to a newer one meanwhile.
+
+    Else one way would find the chunks of an older version of a document, and the other those of a newer.
+    """
+    found: list[Hit] = []
+    for _ in range(TRIES):
+        version = await reader.chunks.version()
+        found = await ask(reader)
+        if await reader.chunks.version() == version:
+            break
+    return found
+
+
+def _once(embed: EmbedQuery) -> EmbedQuery:
+    """As the embedder, for one question: asked again, it knows the answer."""
+    vectors: list[Sequence[float]] = []
+
+    async def embed_once(identity: EmbeddingIdentity, question: str) -> Sequence[float]:
+        if not vectors:
+            vectors.append(await embed(identity, question))
+        return vectors[0]
+
+    return embed_once
 
 
 def _ways(kind: SearchKind) -> Sequence[SearchKind]:
