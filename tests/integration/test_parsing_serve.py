@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, ParserUnavailableError
+from soliplex.ingester.lib.parsing.errors import ParserGaveUpError
 from soliplex.ingester.lib.parsing.serve import DoclingServeParser
 from soliplex.ingester.lib.parsing.serve.protocol import _content
 from soliplex.ingester.lib.parsing.serve.servers import FAILURES_TO_OPEN, Servers, ServerTrouble
@@ -100,7 +101,7 @@ async def test_when_no_server_works_the_step_may_be_tried_again(server: FakeDocl
 
 async def test_a_task_that_failed_may_be_tried_again(server: FakeDoclingServe, document: Path) -> None:
     server.fails_tasks = True
-    with pytest.raises(ParserUnavailableError, match="a task that ended as failure"):
+    with pytest.raises(ParserGaveUpError, match="its task failed"):
         await parse(parser_on(server.url), document)
 
 
@@ -135,6 +136,24 @@ async def test_a_document_that_takes_too_long_is_given_up(server: FakeDoclingSer
     server.hold = asyncio.Event()
     with pytest.raises(ParserUnavailableError, match=r"within 0\.3 s; raise DOCLING_HTTP_TIMEOUT"):
         await parse(parser_on(server.url, timeout=0.3), document)
+
+
+async def test_a_server_that_works_and_never_finishes_has_given_up(server: FakeDoclingServe, document: Path) -> None:
+    server.never_finishes = True
+    with pytest.raises(ParserGaveUpError, match=r"within 0\.3 s; raise DOCLING_HTTP_TIMEOUT"):
+        await parse(parser_on(server.url, timeout=0.3), document)
+
+
+async def test_a_document_whose_tasks_fail_does_not_keep_others_from_a_server(
+    server: FakeDoclingServe, document: Path
+) -> None:
+    parser = parser_on(server.url, clock=Clock())
+    server.fails_tasks = True
+    for _ in range(FAILURES_TO_OPEN + 1):
+        with pytest.raises(ParserGaveUpError):
+            await parse(parser, document)
+    server.fails_tasks = False
+    assert "Some text" in await parse(parser, document)
 
 
 async def test_a_server_that_failed_several_times_is_left_alone_for_a_while(

@@ -21,15 +21,17 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 class FakeDoclingServe:
     """Answers as the real one does. `fail_with` makes all answers that status; `forget` loses tasks that were taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.fail_with: int | None = None
         self.forgets = False
         self.fails_tasks = False
+        self.never_finishes = False
         self.hold: asyncio.Event | None = None
         self.submitted: list[dict[str, Any]] = []
         self._results: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
-        self._server = uvicorn.Server(uvicorn.Config(self._app(), port=0, log_level="error", lifespan="off", ws="none"))
+        config = uvicorn.Config(self._app(), port=port, log_level="error", lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
         self._running: asyncio.Task[None] | None = None
 
     @property
@@ -76,6 +78,9 @@ class FakeDoclingServe:
             self._fail_if_told()
             if self.hold is not None:
                 await self.hold.wait()
+            if self.never_finishes:
+                await asyncio.sleep(0)
+                return {"task_id": task, "task_status": "started"}
             if self.forgets or task not in self._results:
                 raise HTTPException(404, "Task not found.")
             return {"task_id": task, "task_status": "failure" if self.fails_tasks else "success"}

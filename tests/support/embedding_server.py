@@ -34,6 +34,8 @@ class EmbeddingServer:
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     failures: list[Failure] = field(default_factory=list[Failure])
+    silence: asyncio.Event | None = None
+    """While it is not set, questions stay unanswered."""
 
     def answer(self, path: str, body: dict[str, Any]) -> Failure:
         if self.failures:
@@ -53,6 +55,8 @@ class EmbeddingServer:
             body = json.loads(await reader.readexactly(int(headers["content-length"])))
             self.asked.append(body)
             self.headers.append(headers)
+            if self.silence is not None:
+                await self.silence.wait()
             _write(writer, self.answer(head[0].split(" ")[1], body))
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -69,9 +73,9 @@ def _write(writer: asyncio.StreamWriter, answer: Failure) -> None:
 
 
 @asynccontextmanager
-async def embedding_server() -> AsyncGenerator[EmbeddingServer]:
+async def embedding_server(port: int = 0) -> AsyncGenerator[EmbeddingServer]:
     fake = EmbeddingServer()
-    server = await asyncio.start_server(fake.handle, "127.0.0.1", 0)
+    server = await asyncio.start_server(fake.handle, "127.0.0.1", port)
     host, port = server.sockets[0].getsockname()[:2]
     fake.address = f"http://{host}:{port}"
     try:

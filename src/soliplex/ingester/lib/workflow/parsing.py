@@ -39,8 +39,6 @@ _COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
 PDF: Final = "application/pdf"
 SECOND_BACKEND: Final = "pypdfium2"
 """Reads PDFs that crash the first, with less of their structure."""
-ATTEMPTS_ON_SERVERS: Final = 3
-"""At a document that comes to nothing on servers that work: the next would too."""
 
 
 @skippable
@@ -84,10 +82,15 @@ async def _parse_and_keep(
         try:
             files, about = await (job.parse_in_parts(options) if split else job.parse(options))
         except ParserGaveUpError as exc:
-            if run_step.retry + 1 < ATTEMPTS_ON_SERVERS:
+            if not _gave_up_before(run_step):
                 raise
             raise ParseFailedError(str(exc)) from exc
         return await _keep(doc_hash, config_id, files, about)
+
+
+def _gave_up_before(run_step: RunStep) -> bool:
+    """Whether the last attempt came to nothing, too, on servers that work: then so will the next."""
+    return (run_step.status_meta or {}).get("error_type") == ParserGaveUpError.__qualname__
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from soliplex.ingester.lib.parsing.documents import title_of, to_parsed
-from soliplex.ingester.lib.parsing.errors import ParserUnavailableError, UnsupportedFormatError
+from soliplex.ingester.lib.parsing.errors import ParserGaveUpError, ParserUnavailableError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
     LEGACY,
@@ -27,8 +27,8 @@ from soliplex.ingester.lib.parsing.formats import (
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
-from soliplex.ingester.lib.parsing.serve.protocol import CONNECT_SECONDS, SILENCE_SECONDS, convert
-from soliplex.ingester.lib.parsing.serve.servers import Servers, ServerTrouble
+from soliplex.ingester.lib.parsing.serve.protocol import CONNECT_SECONDS, SILENCE_SECONDS, Progress, convert
+from soliplex.ingester.lib.parsing.serve.servers import Servers, ServerTrouble, TaskFailed
 
 _log = logging.getLogger(__name__)
 
@@ -54,16 +54,19 @@ class DoclingServeParser:
         raise UnsupportedFormatError(self.name, kind, "convert it to PDF, or to a format of text")
 
     async def _parse(self, path: Path, kind: str, options: ParseOptions) -> Parsed:
+        progress = Progress()
         try:
             async with asyncio.timeout(self._timeout):
-                return _parsed(await self._converted(path, f"document{extension_for(kind)}", options))
+                return _parsed(await self._converted(path, f"document{extension_for(kind)}", options, progress))
         except TimeoutError as exc:
-            raise ParserUnavailableError(
+            # A server that answers and does not finish has trouble with this document; a silent one, with all.
+            kind_of_error = ParserGaveUpError if progress.is_worked_on else ParserUnavailableError
+            raise kind_of_error(
                 f"docling-serve did not finish the document within {self._timeout:g} s; "
                 "raise DOCLING_HTTP_TIMEOUT, or split long documents"
             ) from exc
 
-    async def _converted(self, path: Path, name: str, options: ParseOptions) -> dict[str, Any]:
+    async def _converted(self, path: Path, name: str, options: ParseOptions, progress: Progress) -> dict[str, Any]:
         """Ask one server after another; the last word is that of `choose`, when none is left."""
         tried: list[str] = []
         trouble: ServerTrouble | None = None
@@ -73,14 +76,24 @@ class DoclingServeParser:
                 try:
                     server = self._servers.choose(but_not=tried)
                 except ParserUnavailableError as exc:
-                    raise ParserUnavailableError(f"{exc} ({trouble})" if trouble else str(exc)) from trouble
+                    raise _told(exc, trouble) from trouble
                 tried.append(server.url)
                 try:
                     with self._servers.using(server):
-                        return await convert(client, server.url, path, name, options)
+                        return await convert(client, server.url, path, name, options, progress)
                 except ServerTrouble as exc:
                     _log.warning("docling-serve failed: %s", exc)
                     trouble = exc
+
+
+def _told(exc: ParserUnavailableError, trouble: ServerTrouble | None) -> ParserUnavailableError:
+    match trouble:
+        case None:
+            return exc
+        case TaskFailed():
+            return ParserGaveUpError(f"docling-serve could not read the document ({trouble})")
+        case _:
+            return ParserUnavailableError(f"{exc} ({trouble})")
 
 
 @asynccontextmanager

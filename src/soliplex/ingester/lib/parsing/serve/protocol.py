@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ import httpx
 
 from soliplex.ingester.lib.parsing.errors import ParseFailedError
 from soliplex.ingester.lib.parsing.options import ParseOptions
-from soliplex.ingester.lib.parsing.serve.servers import ServerTrouble
+from soliplex.ingester.lib.parsing.serve.servers import ServerTrouble, TaskFailed
 
 WAIT_SECONDS: Final = 10
 """How long a server holds the question whether a task has ended; its answer comes as soon as it has."""
@@ -20,19 +21,40 @@ SILENCE_SECONDS: Final = 60.0
 """Longest that a server may say nothing, uploads of large files apart: it answers questions even while it works."""
 CONNECT_SECONDS: Final = 10.0
 _ENDED: Final = frozenset({"success", "partial_success", "failure", "skipped"})
+_FAILURE: Final = "failure"
 _READABLE: Final = frozenset({"success", "partial_success"})
 _LONGEST_DETAIL: Final = 500
 
 
-async def convert(client: httpx.AsyncClient, base: str, path: Path, name: str, options: ParseOptions) -> dict[str, Any]:
+@dataclass(slots=True)
+class Progress:
+    """How far a document came on a server."""
+
+    is_worked_on: bool = False
+    """Whether a server has said, while it was asked, that it has not finished yet."""
+
+
+async def convert(
+    client: httpx.AsyncClient, base: str, path: Path, name: str, options: ParseOptions, progress: Progress
+) -> dict[str, Any]:
     """The `document` of the answer. ServerTrouble if another server may do better; ParseFailedError if none will."""
     try:
         task = await _submit(client, base, path, name, options)
-        status = await _wait(client, base, task)
-        result = await _ask(client, f"{base}/result/{task}", what=f"the result of a task that ended as {status}")
+        status = await _wait(client, base, task, progress)
+        result = await _result(client, base, task, status)
     except httpx.HTTPError as exc:
-        raise ServerTrouble(f"{base}: {type(exc).__name__}: {exc}") from exc
+        raise ServerTrouble(f"{base}: {_words(exc)}") from exc
     return _document_in(result)
+
+
+def _words(exc: httpx.HTTPError) -> str:
+    match exc:
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            return f"it cannot be reached ({exc or type(exc).__name__})"
+        case httpx.TimeoutException():
+            return f"it said nothing for {SILENCE_SECONDS:g} s"
+        case _:
+            return f"it broke off ({exc or type(exc).__name__})"
 
 
 async def _submit(client: httpx.AsyncClient, base: str, path: Path, name: str, options: ParseOptions) -> str:
@@ -45,12 +67,20 @@ async def _submit(client: httpx.AsyncClient, base: str, path: Path, name: str, o
     return str(_content(answer, what="a new task")["task_id"])
 
 
-async def _wait(client: httpx.AsyncClient, base: str, task: str) -> str:
+async def _wait(client: httpx.AsyncClient, base: str, task: str, progress: Progress) -> str:
     while True:
         answer = await _ask(client, f"{base}/status/poll/{task}?wait={WAIT_SECONDS}", what="the status of a task")
         status = str(answer.get("task_status", ""))
         if status in _ENDED:
             return status
+        progress.is_worked_on = True
+
+
+async def _result(client: httpx.AsyncClient, base: str, task: str, status: str) -> dict[str, Any]:
+    answer = await client.get(f"{base}/result/{task}")
+    if answer.status_code == HTTPStatus.NOT_FOUND and status == _FAILURE:
+        raise TaskFailed(f"{base}: its task failed, and left no result")
+    return _content(answer, what=f"the result of a task that ended as {status}")
 
 
 async def _ask(client: httpx.AsyncClient, url: str, *, what: str) -> dict[str, Any]:

@@ -29,6 +29,10 @@ class ServerTrouble(Exception):  # noqa: N818  it never leaves this package: it 
     """A server did not do what it should, and the document is not to blame."""
 
 
+class TaskFailed(ServerTrouble):
+    """A server worked on the document, and nothing came of it. Another may do better; this one is well."""
+
+
 @dataclass(slots=True)
 class Server:
     """What is known of one server."""
@@ -64,10 +68,16 @@ class Servers:
 
     @contextmanager
     def using(self, server: Server) -> Generator[None]:
-        """While a document is on the server. ServerTrouble counts against it, anything else for it."""
+        """While a document is on the server. ServerTrouble counts against it, anything else for it.
+
+        A document that ends its own tasks must not make all others wait.
+        """
         server.under_way += 1
         try:
             yield
+        except TaskFailed:
+            self._succeeded(server)
+            raise
         except ServerTrouble:
             self._failed(server)
             raise
