@@ -36,6 +36,7 @@ from soliplex.ingester.lib.operations.documents import (
     documents_of_batch,
     documents_of_source,
     find_documents,
+    record_histories,
     record_history,
 )
 from soliplex.ingester.lib.operations.errors import (
@@ -111,6 +112,7 @@ __all__ = [
     "list_versions",
     "processing_rates",
     "put_sync_state",
+    "record_histories",
     "record_history",
     "removals_tended",
     "require_batch",

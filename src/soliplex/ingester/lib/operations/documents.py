@@ -14,7 +14,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, Document, DocumentURI, DocumentURIHistory, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import single
+from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.batches import get_batch
 from soliplex.ingester.lib.operations.checks import checked_name, checked_uri
 from soliplex.ingester.lib.operations.sql import SQL
@@ -88,14 +88,24 @@ async def record_history(
     doc_hash: str, action: HistoryAction, *, meta: Mapping[str, Any] | None = None, now: datetime | None = None
 ) -> int:
     """Note what a step did with a document, at every URI it lives at; gives how many those are."""
-    rows = await Database.transact(
-        single(
-            SQL.insert_history_of_document(
-                hash=doc_hash, action=action.value, meta=Json(dict(meta or {})), now=now or utcnow()
-            )
-        )
-    )
-    return len(rows)
+    return await record_histories({doc_hash: meta or {}}, action, now=now)
+
+
+async def record_histories(
+    documents: Mapping[str, Mapping[str, Any]], action: HistoryAction, *, now: datetime | None = None
+) -> int:
+    """As `record_history`, for many documents in one transaction: each with what there is to say about it."""
+    noted_at = now or utcnow()
+
+    def script() -> Script[int]:
+        count = 0
+        for doc_hash in sorted(documents):
+            meta = Json(dict(documents[doc_hash]))
+            rows = yield SQL.insert_history_of_document(hash=doc_hash, action=action.value, meta=meta, now=noted_at)
+            count += len(rows)
+        return count
+
+    return await Database.transact(script()) if documents else 0
 
 
 def _known_form(doc_hash: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import batched
 from typing import Any, Final
 
 from soliplex.ingester.lib.errors import NotFoundError
@@ -15,6 +16,25 @@ from soliplex.ingester.lib.workflow.arguments import Earlier
 from soliplex.ingester.lib.workflow.executing import step_config_of
 
 SKIPPED: Final = {"skipped": True, "reason": "the artifact exists for this document and configuration"}
+
+
+AT_ONCE: Final = 16
+"""Documents whose artifacts are read or written beside one another: each waits for the disk most of the time."""
+
+
+async def each_alone[A, R](work: Callable[[A], Awaitable[R]], items: Iterable[A]) -> list[R | Exception]:
+    """What comes of each item, in their order; what goes wrong with one is its result, and nobody else's."""
+
+    async def attempt(item: A) -> R | Exception:
+        try:
+            return await work(item)
+        except Exception as exc:  # noqa: BLE001  whatever it is, it is the error of this item alone
+            return exc
+
+    results = list[R | Exception]()
+    for some in batched(items, AT_ONCE):
+        results += await asyncio.gather(*map(attempt, some))
+    return results
 
 
 def required(document: Document | None, doc_hash: str | None) -> Document:

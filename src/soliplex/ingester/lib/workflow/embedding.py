@@ -8,9 +8,17 @@ from typing import Any, Final
 from soliplex.ingester.lib.chunking import Chunk, embedding_text
 from soliplex.ingester.lib.embedding import EmbeddingRefusedError, EmbedOptions, open_cached_embedder
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowStepType
-from soliplex.ingester.lib.operations import record_history
+from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, read_json, required, the_step, write_json
+from soliplex.ingester.lib.workflow.artifacts import (
+    SKIPPED,
+    are_there,
+    each_alone,
+    read_json,
+    required,
+    the_step,
+    write_json,
+)
 from soliplex.ingester.lib.workflow.skipping import skippable
 
 DOCUMENTS_AT_ONCE: Final = 64
@@ -20,29 +28,19 @@ DOCUMENTS_AT_ONCE: Final = 64
 @batch_handler(limit=DOCUMENTS_AT_ONCE)
 async def embed_document(batch: list[StepContext]) -> list[Any]:
     """Embed the chunks of the documents. One whose chunks cannot be read fails alone."""
-    results: list[Any] = [None] * len(batch)
-    waiting: list[_Waiting] = []
-    for number, step in enumerate(batch):
-        try:
-            chunks = await _chunks(step)
-        except Exception as exc:  # noqa: BLE001  whatever it is, it is the error of this document alone
-            results[number] = exc
-        else:
-            if chunks is None:
-                results[number] = SKIPPED
-            else:
-                waiting.append((number, step, chunks))
+    results: list[Any] = await each_alone(_chunks, batch)
+    waiting = [(number, batch[number], found) for number, found in enumerate(results) if isinstance(found, list)]
     for number, result in await _embed_all(waiting):
         results[number] = result
     return results
 
 
-async def _chunks(step: StepContext) -> list[dict[str, Any]] | None:
-    """The chunks to embed; None where they are embedded already."""
+async def _chunks(step: StepContext) -> list[dict[str, Any]] | dict[str, Any]:
+    """The chunks to embed; or the result of the step, where they are embedded already."""
     doc_hash = step["doc_hash"]
     required(step["doc"], doc_hash)
     if await are_there(doc_hash, step["run_step"].step_config_id, ArtifactType.EMBEDDINGS):
-        return None
+        return SKIPPED
     chunked = the_step(step["earlier"], WorkflowStepType.CHUNK)
     return await read_json(doc_hash, ArtifactType.CHUNKS, chunked.config_id)
 
@@ -69,10 +67,10 @@ async def _embed_some(some: Sequence[_Waiting], options: EmbedOptions) -> list[t
             return [(some[0][0], exc)]
         # One of the documents is refused: it must not take the others along.
         return [result for each in some for result in await _embed_some([each], options)]
-    return [
-        (number, await _keep(step, [{**chunk, **_about(step), "embedding": next(vectors)} for chunk in chunks]))
-        for number, step, chunks in some
+    embedded = [
+        (step, [{**chunk, **_about(step), "embedding": next(vectors)} for chunk in chunks]) for _, step, chunks in some
     ]
+    return list(zip([number for number, _, _ in some], await _keep(embedded), strict=True))
 
 
 def _about(step: StepContext) -> dict[str, Any]:
@@ -84,8 +82,24 @@ def _about(step: StepContext) -> dict[str, Any]:
     }
 
 
-async def _keep(step: StepContext, embedded: list[dict[str, Any]]) -> dict[str, Any]:
-    doc_hash = step["doc_hash"]
-    await write_json(doc_hash, ArtifactType.EMBEDDINGS, step["run_step"].step_config_id, embedded)
-    await record_history(doc_hash, HistoryAction.EMBEDDED, meta={"chunks": len(embedded)})
-    return {"embeddings": len(embedded)}
+type _Embedded = tuple[StepContext, list[dict[str, Any]]]
+
+
+async def _keep(embedded: Sequence[_Embedded]) -> list[dict[str, Any] | Exception]:
+    """Write the vectors down, then that it was done; all together, since each commit waits for the disk."""
+    written = await each_alone(_write, embedded)
+    told = {
+        step["doc_hash"]: {"chunks": len(chunks)}
+        for (step, chunks), failure in zip(embedded, written, strict=True)
+        if failure is None
+    }
+    await record_histories(told, HistoryAction.EMBEDDED)
+    return [
+        {"embeddings": len(chunks)} if failure is None else failure
+        for (_, chunks), failure in zip(embedded, written, strict=True)
+    ]
+
+
+async def _write(embedded: _Embedded) -> None:
+    step, chunks = embedded
+    await write_json(step["doc_hash"], ArtifactType.EMBEDDINGS, step["run_step"].step_config_id, chunks)

@@ -5,27 +5,24 @@ All steps of a call were claimed under the lock of one database (see `resource_k
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from itertools import batched
 from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.embedding import EmbedOptions
 from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, WorkflowStepType
-from soliplex.ingester.lib.operations import record_history
+from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.rag import rag_path
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.writing import NewRagDocument, Placement, RagChunk, write_documents
 from soliplex.ingester.lib.vectors import identity_of
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
-from soliplex.ingester.lib.workflow.artifacts import read_json, required, the_step, write_json
+from soliplex.ingester.lib.workflow.artifacts import each_alone, read_json, required, the_step, write_json
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 
 MOST_IN_A_COMMIT: Final = 500
-READ_AT_ONCE: Final = 16
 REPLACED: Final = {"skipped": True, "reason": "another version has taken its place: it lives at no URI any more"}
 """What a step says whose document was overtaken. Stored after the newer version, it would stand beside it for ever."""
 
@@ -36,17 +33,18 @@ async def save_to_rag(batch: list[StepContext]) -> list[Any]:
     """Store the documents. One that cannot be read fails alone; a commit that fails fails all its documents."""
     if not get_settings().do_rag:
         return [{"skipped": True, "reason": "DO_RAG is false"} for _ in batch]
-    loaded: list[_Loaded | dict[str, Any] | Exception] = []
-    for some in batched(batch, READ_AT_ONCE):
-        loaded += await asyncio.gather(*map(_load, some))
+    loaded = await each_alone(_load, batch)
     ready = [each for each in loaded if isinstance(each, _Loaded)]
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
         gone, moved = await _others(mine)
         await write_documents(target, identity, [each.document for each in mine], gone=gone, moved=moved)
-    for each in ready:
-        await _note(each)
-    return [each.result() if isinstance(each, _Loaded) else each for each in loaded]
+    noted = dict(zip(ready, await each_alone(_note, ready), strict=True))
+    await record_histories(
+        {each.document.doc_hash: each.result() for each, failure in noted.items() if failure is None},
+        HistoryAction.INGESTED,
+    )
+    return [noted[each] or each.result() if isinstance(each, _Loaded) else each for each in loaded]
 
 
 class _Loaded:
@@ -68,19 +66,16 @@ class _Loaded:
         return {"rag_document_id": self.document.id, "chunks": len(self.document.chunks)}
 
 
-async def _load(step: StepContext) -> _Loaded | dict[str, Any] | Exception:
-    try:
-        doc_hash = step["doc_hash"]
-        required(step["doc"], doc_hash)
-        if not step["places"]:
-            return REPLACED
-        embedded = the_step(step["earlier"], WorkflowStepType.EMBED)
-        parsed = the_step(step["earlier"], WorkflowStepType.PARSE)
-        chunks = await read_json(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)
-        document = await read_json(doc_hash, ArtifactType.PARSED_JSON, parsed.config_id)
-        return _Loaded(step, await identity_of(EmbedOptions.read(embedded.params)), chunks, document)
-    except Exception as exc:  # noqa: BLE001  whatever it is, it is the error of this document alone
-        return exc
+async def _load(step: StepContext) -> _Loaded | dict[str, Any]:
+    doc_hash = step["doc_hash"]
+    required(step["doc"], doc_hash)
+    if not step["places"]:
+        return REPLACED
+    embedded = the_step(step["earlier"], WorkflowStepType.EMBED)
+    parsed = the_step(step["earlier"], WorkflowStepType.PARSE)
+    chunks = await read_json(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)
+    document = await read_json(doc_hash, ArtifactType.PARSED_JSON, parsed.config_id)
+    return _Loaded(step, await identity_of(EmbedOptions.read(embedded.params)), chunks, document)
 
 
 def _document(step: StepContext, chunks: Sequence[dict[str, Any]], parsed: dict[str, Any]) -> NewRagDocument:
@@ -139,4 +134,3 @@ async def _note(stored: _Loaded) -> None:
     doc_hash, result = stored.document.doc_hash, stored.result()
     config_id = stored.step["run_step"].step_config_id
     await write_json(doc_hash, ArtifactType.RAG, config_id, {**result, "database": stored.target})
-    await record_history(doc_hash, HistoryAction.INGESTED, meta=result)

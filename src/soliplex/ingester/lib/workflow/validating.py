@@ -9,14 +9,17 @@ from typing import Any, Final, cast
 from soliplex.ingester.lib.models import Database, Document, DocumentURI
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import single
+from soliplex.ingester.lib.parsing.formats import XML, is_text, media_type
 from soliplex.ingester.lib.storage import get_artifacts
-from soliplex.ingester.lib.validation import Validated
+from soliplex.ingester.lib.validation import Validated, validate
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import required
 from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 
+SHORT: Final = 1 << 20
+"""Bytes of a text that are looked at in a few milliseconds: less than a process takes to be asked."""
 _VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
 
 
@@ -24,19 +27,24 @@ _VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
 async def validate_document(
     doc: Document | None, doc_hash: str, places: Sequence[DocumentURI], processes: ProcessPool
 ) -> dict[str, Any]:
-    """See that the document can be read; what it says about itself joins its metadata.
-
-    In a process of its own: a file made to crash its readers may do so.
-    """
+    """See that the document can be read; what it says about itself joins its metadata."""
     document = required(doc, doc_hash)
     name = Path(places[0].uri).name if places else doc_hash
     async with get_artifacts().document_file(doc_hash) as path:
-        arguments = {"path": path, "name": name, "mime_type": document.mime_type}
-        seconds = time_to_read(path, document.mime_type)
-        found = await read_in_process(processes, _VALIDATE, arguments, seconds=seconds)
-    validated = cast("Validated", found)
+        validated = await _validate(path, name, document, processes)
     meta = {**validated.facts, **document.doc_meta}
     if meta != document.doc_meta or validated.mime_type != document.mime_type:
         call = SQL.set_document_facts(hash=doc_hash, mime_type=validated.mime_type, meta=Json(meta))
         await Database.transact(single(call))
     return {"mime_type": validated.mime_type, **validated.facts}
+
+
+async def _validate(path: Path, name: str, document: Document, processes: ProcessPool) -> Validated:
+    """In a process of its own, since a file made to crash its readers may do so; short texts, which cannot, here."""
+    kind = media_type(document.mime_type)
+    # XML is checked by a parser written in C.
+    if is_text(kind) and kind not in XML and document.file_size is not None and document.file_size <= SHORT:
+        return await validate(path, name=name, mime_type=document.mime_type)
+    arguments = {"path": path, "name": name, "mime_type": document.mime_type}
+    seconds = time_to_read(path, document.mime_type)
+    return cast("Validated", await read_in_process(processes, _VALIDATE, arguments, seconds=seconds))
