@@ -102,6 +102,7 @@ def _values(doc_hash: str) -> dict[str, Any]:
         "yaml_content": "id: mine\nconfig: {}",
         "artifact_type": "chunks",
         "uri": "/a.txt",
+        "uris": "https://example.org/a.txt",
         "q": "paper",
         "version": 1,
     }

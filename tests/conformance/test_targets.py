@@ -110,20 +110,20 @@ async def test_known_workflows_and_parameters_are_accepted_and_others_named(targ
 
 
 async def test_rates_tell_how_fast_documents_were_processed(target: Target, tmp_path: Path) -> None:
-    assert await target.rates(WORK) == []
+    assert (await target.rates(WORK))["rates"] == []
     batch_id = await target.create_batch("files", "docs")
     for name, text in {"a.md": "text", "b.md": "more text", "c.html": "<html></html>"}.items():
         await upload(target, make_file(tmp_path, name, text), batch_id)
     await run_to_its_end(target, (await target.start_workflows(batch_id, WORK)).group_id)
-    rates = {(rate["mime_type"], rate["step_type"]): rate for rate in await target.rates(WORK)}
+    rates = {(rate["mime_type"], rate["step_type"]): rate for rate in (await target.rates(WORK))["rates"]}
     steps = ("validate", "parse", "chunk", "embed", "store")
     assert rates.keys() == {(kind, step) for kind in ("text/markdown", "text/html") for step in steps}
     parse = rates["text/markdown", "parse"]
     assert (parse["documents"], parse["bytes"], parse["pages"], parse["chunks"]) == (2, 13, 2, 2)
     assert all(rate["seconds"] >= 0 for rate in rates.values())
     # Another workflow with the same parameters is the next best; other parameters say nothing.
-    assert await target.rates(FAILING) == list(rates.values())
-    assert await target.rates(Work()) == []
+    assert (await target.rates(FAILING))["rates"] == list(rates.values())
+    assert (await target.rates(Work()))["rates"] == []
 
 
 async def test_an_address_is_fetched_by_a_step_and_a_failure_names_it(target: Installation) -> None:

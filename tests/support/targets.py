@@ -47,10 +47,10 @@ class MemoryTarget:
     uploads: list[str] = field(default_factory=list[str])
     is_working: bool = False
     is_here: bool = True
-    recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    recorded: dict[str, Any] = field(default_factory=dict[str, Any])
     """How fast documents were processed before."""
 
-    async def rates(self, work: Work) -> list[dict[str, Any]]:
+    async def rates(self, work: Work) -> dict[str, Any]:
         del work
         return self.recorded
 

@@ -153,19 +153,21 @@ def _rounded(figures: dict[str, Any]) -> dict[str, Any]:
     return figures | {"seconds": round(figures["seconds"], 1)}
 
 
-def forecast(files: Sequence[ForecastFile], rates: Iterable[Mapping[str, Any]], *, loads_models: bool) -> Forecast:
+def forecast(files: Sequence[ForecastFile], rates: Mapping[str, Any], *, loads_models: bool) -> Forecast:
     """What the files would come to, by recorded rates as `/stats/processing-rates` tells them.
 
-    `loads_models`: the parser and the model are loaded for this alone. What was recorded includes such a start already.
+    `loads_models`: the parser and the model are loaded for this alone.
     """
-    recorded = _recorded(rates)
+    recorded = _recorded(rates.get("rates", ()))
     by_kind: dict[str, list[ForecastFile]] = {}
     for file in files:
         by_kind.setdefault(file.mime_type, []).append(file)
     kinds = [_kind(mime_type, some, recorded.get(mime_type)) for mime_type, some in by_kind.items()]
     kinds.sort(key=lambda kind: (-kind.seconds, kind.mime_type))
-    is_guess = not any(kind.recorded_documents for kind in kinds)
-    return Forecast(kinds=kinds, start_up=START_UP if loads_models and kinds and is_guess else 0.0)
+    if not loads_models or not kinds:
+        return Forecast(kinds=kinds)
+    is_known = any(kind.recorded_documents for kind in kinds)
+    return Forecast(kinds=kinds, start_up=rates.get("start_up_seconds", 0.0) if is_known else START_UP)
 
 
 class _Recorded(NamedTuple):

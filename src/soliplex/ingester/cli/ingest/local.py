@@ -104,9 +104,8 @@ class LocalTarget:
         assert started.run_group.id is not None
         return Started(started.run_group.id, len(started.run_ids))
 
-    async def rates(self, work: Work) -> Sequence[Mapping[str, Any]]:
-        found = await operations.processing_rates(work.workflow_id, work.param_id)
-        return [asdict(rate) for rate in found.rates]
+    async def rates(self, work: Work) -> Mapping[str, Any]:
+        return asdict(await operations.processing_rates(work.workflow_id, work.param_id))
 
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[None]:

@@ -148,14 +148,14 @@ class RemoteTarget:
         group_id = answer["run_group_id"]
         return Started(group_id, answer["workflows"])
 
-    async def rates(self, work: Work) -> Sequence[Mapping[str, Any]]:
+    async def rates(self, work: Work) -> Mapping[str, Any]:
         chosen = {"workflow_definition_id": work.workflow_id, "param_id": work.param_id}
         asked = {name: value for name, value in chosen.items() if value is not None}
         try:
-            return (await self._json("GET", "/stats/processing-rates", params=asked))["rates"]
+            return await self._json("GET", "/stats/processing-rates", params=asked)
         except RemoteError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                return []  # a server of an earlier version
+                return {}  # a server of an earlier version
             raise
 
     @asynccontextmanager

@@ -161,8 +161,8 @@ class Target(Protocol):
         """Start a run for each document of the batch that has none yet for this workflow and these parameters."""
         ...
 
-    async def rates(self, work: Work) -> Sequence[Mapping[str, Any]]:
-        """How fast documents were processed so before, by kind and step; nothing where none were."""
+    async def rates(self, work: Work) -> Mapping[str, Any]:
+        """How fast documents were processed so before, as `/stats/processing-rates` tells it; {} where it cannot."""
         ...
 
     def working(self) -> AbstractAsyncContextManager[None]:

@@ -5,6 +5,8 @@ here adds up to it: the time in which a group was worked on is shared out among 
 
     parse   ██████████████░░          busy for 14 s ┐  21 s in all, but only 16 s passed: each second
     embed   ░░░░░░░░░███████          busy for  7 s ┘  counts for 16/21 of one
+
+What passes until parser and model are loaded is told apart: it does not grow with the number of documents.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import fmean, median
 from typing import Any, Final
 
 from soliplex.ingester.lib.config import get_settings
@@ -25,6 +28,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 GROUPS_LOOKED_AT: Final = 20
 DOCUMENTS_LOOKED_AT: Final = 2_000
 """Enough for a forecast, and read in a tenth of a second."""
+ENOUGH_TO_TELL: Final = 4
 IN_BATCHES: Final = frozenset({WorkflowStepType.EMBED, WorkflowStepType.STORE})
 """Steps of many documents that are executed in one call: how long each took says nothing about its document."""
 
@@ -50,6 +54,8 @@ class ProcessingRates:
     workflow_definition_id: str
     param_definition_id: str
     documents: int
+    start_up_seconds: float
+    """What a group took, on average, until parser and model were loaded."""
     rates: list[ProcessingRate]
 
 
@@ -63,6 +69,7 @@ async def processing_rates(workflow_id: str | None = None, param_id: str | None 
         workflow_definition_id=workflow,
         param_definition_id=params,
         documents=len({step.run_id for steps in executed for step in steps}),
+        start_up_seconds=round(fmean(map(start_up_of_all, executed)), 3) if executed else 0.0,
         rates=summed_up(executed),
     )
 
@@ -81,9 +88,8 @@ class Executed:
     chunks: int
 
     @property
-    def weight(self) -> float:
-        """What the step's share in the time of its kind goes by."""
-        return self.chunks + 1.0 if self.step_type in IN_BATCHES else (self.ended - self.began).total_seconds() + 1e-6
+    def seconds(self) -> float:
+        return (self.ended - self.began).total_seconds()
 
 
 async def _executed(workflow_id: str | None, param_id: str) -> list[list[Executed]]:
@@ -103,8 +109,7 @@ async def _executed(workflow_id: str | None, param_id: str) -> list[list[Execute
 async def _steps(documents: Mapping[int, Any]) -> list[Executed]:
     rows = await read(SQL.executed_steps(ids=list(documents))) if documents else []
     outputs = [_output(row["output"]) for row in rows]
-    # What was there already took no time; the whole document says nothing about one that is new.
-    known = {row["workflow_run_id"] for row, output in zip(rows, outputs, strict=True) if output.get("skipped")}
+    skipped = _skipped(rows, outputs)
     facts: defaultdict[int, dict[str, int]] = defaultdict(lambda: {"pages": 0, "chunks": 0})
     for row, output in zip(rows, outputs, strict=True):
         seen = facts[row["workflow_run_id"]]
@@ -119,9 +124,18 @@ async def _steps(documents: Mapping[int, Any]) -> list[Executed]:
             size=documents[row["workflow_run_id"]]["file_size"] or 0,
             **facts[row["workflow_run_id"]],
         )
-        for row in rows
-        if row["workflow_run_id"] not in known
+        for row, output in zip(rows, outputs, strict=True)
+        if not output.get("skipped") and row["workflow_run_id"] not in skipped
     ]
+
+
+def _skipped(rows: Sequence[Any], outputs: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Runs that had nothing to parse: what they took says nothing about a document that is new."""
+    parsing = {True: set[int](), False: set[int]()}
+    for row, output in zip(rows, outputs, strict=True):
+        if row["step_type"] == WorkflowStepType.PARSE:
+            parsing[bool(output.get("skipped"))].add(row["workflow_run_id"])
+    return parsing[True] - parsing[False]
 
 
 def summed_up(groups: Iterable[Sequence[Executed]]) -> list[ProcessingRate]:
@@ -154,12 +168,33 @@ def shared_out(steps: Sequence[Executed]) -> list[tuple[Executed, float]]:
         by_type[step.step_type].append(step)
     busy = {step_type: covered_seconds(some) for step_type, some in by_type.items()}
     scale = covered_seconds(steps) / (sum(busy.values()) or 1.0)
-    weights = {step_type: sum(step.weight for step in some) for step_type, some in by_type.items()}
-    return [
-        (step, step.weight / weights[step_type] * busy[step_type] * scale)
-        for step_type, some in by_type.items()
-        for step in some
-    ]
+    shares: list[tuple[Executed, float]] = []
+    for step_type, some in by_type.items():
+        weights = _weights(some)
+        unit = (busy[step_type] - start_up(some)) * scale / sum(weights)
+        shares += [(step, weight * unit) for step, weight in zip(some, weights, strict=True)]
+    return shares
+
+
+def _weights(steps: Sequence[Executed]) -> list[float]:
+    """What the shares of steps of one type go by: how long each took, without waiting for what had to be loaded."""
+    if steps[0].step_type in IN_BATCHES:
+        return [step.chunks + 1.0 for step in steps]
+    loading, loaded = start_up(steps), min(step.ended for step in steps)
+    return [max(step.seconds - (loading if step.began < loaded else 0.0), 0.0) + 1e-6 for step in steps]
+
+
+def start_up(steps: Sequence[Executed]) -> float:
+    """How much longer the first step of a type took to its end than such steps take; of a few, it is not known."""
+    if len(steps) < ENOUGH_TO_TELL:
+        return 0.0
+    first = min(step.ended for step in steps) - min(step.began for step in steps)
+    return max(first.total_seconds() - median(step.seconds for step in steps), 0.0)
+
+
+def start_up_of_all(steps: Sequence[Executed]) -> float:
+    """What passed until all that a group needs was loaded."""
+    return covered_seconds(steps) - sum(seconds for _, seconds in shared_out(steps))
 
 
 def covered_seconds(steps: Iterable[Executed]) -> float:

@@ -33,6 +33,9 @@ async def enrich_document(
     """Add what the rules of the parameter set find to the document's metadata."""
     options, document = EnrichOptions.read(step_params), required(doc, doc_hash)
     uri, source = (places[0].uri, places[0].source) if places else (doc_hash, None)
+    if not (options.rules or options.language):  # nothing to look for, nor to wait for a process
+        await add_metadata(doc_hash, options.constants, keep_existing=options.keep_existing)
+        return {"found": options.constants}
     arguments = {
         "options": options,
         "facts": facts_of(uri, source, document.mime_type, document.doc_meta),

@@ -17,6 +17,7 @@ from soliplex.ingester.lib.models import (
     WorkflowStepType,
 )
 from soliplex.ingester.lib.operations.joining import join_group
+from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.routing import Destination, RouteOptions, Traits
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf import graph
@@ -28,6 +29,7 @@ from soliplex.ingester.lib.workflow.artifacts import required
 from soliplex.ingester.lib.workflow.skipping import skippable
 
 _COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
+PDF: Final = "application/pdf"
 ROUTED_FROM: Final = "routed_from"
 """Where a run's parameters keep the workflows that its document came through."""
 
@@ -110,6 +112,8 @@ async def _pages(document: Document, processes: ProcessPool) -> int | None:
     counted = document.doc_meta.get("page_count")
     if isinstance(counted, int):
         return counted
+    if media_type(document.mime_type) != PDF:
+        return None  # without a wait for a process, which may be parsing
     async with get_artifacts().document_file(document.hash) as path:
         return cast("int | None", await processes.run(_COUNT, {"path": path, "mime_type": document.mime_type}))
 
