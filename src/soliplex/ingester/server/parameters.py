@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.routing import APIRoute
@@ -146,11 +146,23 @@ def see_given_once(names: Iterable[str]) -> None:
 
 
 async def _given_once(request: Request) -> None:
-    see_given_once(name for name, _ in request.query_params.multi_items())
     route = request.scope.get("route")
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        lists = _lists_of(route) if isinstance(route, APIRoute) else frozenset[str]()
+        see_given_once(name for name in names if name not in lists)
     if isinstance(route, APIRoute) and route.body_field is not None:
         # FastAPI has read this form already. Forms that are streamed see to it themselves.
         see_given_once(name for name, _ in (await request.form()).multi_items())
+
+
+def _lists_of(route: APIRoute) -> frozenset[str]:
+    """The names in the query that a route takes several times."""
+    return frozenset(each.alias for each in route.dependant.query_params if _is_list(each.field_info.annotation))
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(get_origin(each) is list for each in get_args(annotation))
 
 
 GIVEN_ONCE: Final = Depends(_given_once)
