@@ -29,8 +29,9 @@ def run_benchmark[S: DataclassInstance](
     measures: Mapping[str, Measure[S]],
     *,
     peers: Callable[[Server], Result] | None = None,
+    close: Callable[[], Awaitable[None]] | None = None,
 ) -> Result:
-    """All that is asked for, as one JSON object."""
+    """All that is asked for, as one JSON object. `close` ends what measures have left open for those after them."""
     facts = machine()
     with bring_up(options.database, options.postgres_url) as server:
         head: Result = {
@@ -41,7 +42,7 @@ def run_benchmark[S: DataclassInstance](
             "machine": facts,
             "sizes": asdict(sizes),
         }
-        result = head | asyncio.run(measure_all(server, sizes, measures, only=options.only))
+        result = head | asyncio.run(measure_all(server, sizes, measures, only=options.only, close=close))
         result["machine"] |= {"load_after": round(os.getloadavg()[0], 2)}
         if peers is not None:
             result["peers"] = peers(server)
@@ -49,9 +50,22 @@ def run_benchmark[S: DataclassInstance](
 
 
 async def measure_all[S](
-    server: Server, sizes: S, measures: Mapping[str, Measure[S]], *, only: Sequence[str] = ()
+    server: Server,
+    sizes: S,
+    measures: Mapping[str, Measure[S]],
+    *,
+    only: Sequence[str] = (),
+    close: Callable[[], Awaitable[None]] | None = None,
 ) -> Result:
     """Every measure in turn. One that fails gives null, and its reason."""
+    try:
+        return await _measure_each(server, sizes, measures, only)
+    finally:
+        if close is not None:
+            await close()
+
+
+async def _measure_each[S](server: Server, sizes: S, measures: Mapping[str, Measure[S]], only: Sequence[str]) -> Result:
     result: Result = {"failed": {}, "seconds": {}}
     for name in only or measures:
         began = time.perf_counter()

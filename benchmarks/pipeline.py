@@ -2,8 +2,9 @@
 
     python -m benchmarks.pipeline --data FOLDER [--json] [--quick] [--peers] [--only MEASURE ...]
 
-A worker of default settings runs in a process of its own; from here, documents are uploaded and their end is waited
-for. The folder of data is described in docs/howto/benchmarks.md; a measure that lacks its documents says so.
+A worker of default settings runs in a process of its own, one for all measures that need the parser; from here,
+documents are uploaded and their end is waited for. The folder of data is described in docs/howto/benchmarks.md; a
+measure that lacks its documents says so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -23,7 +23,15 @@ from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
 from benchmarks.documents import embedding, haiku, reading, retrieval
 from benchmarks.documents.data import Data
-from benchmarks.documents.processing import File, Ingester, Processed, StepRecord, count_cached, ingester
+from benchmarks.documents.processing import (
+    File,
+    Ingester,
+    Processed,
+    SharedIngester,
+    StepRecord,
+    count_cached,
+    ingester,
+)
 from benchmarks.measuring import Measure, run_benchmark
 from benchmarks.report import Line, Options, Result, Target, parse_options, show
 from benchmarks.rows import fill_documents
@@ -80,13 +88,13 @@ class Sizes:
 FULL: Final = Sizes()
 QUICK: Final = Sizes(
     samples=1,
-    documents=40,
-    edits=20,
-    passages=32,
-    scifact_documents=100,
-    scifact_questions=40,
-    pdfs=3,
-    hostile=12,
+    documents=24,
+    edits=8,
+    passages=16,
+    scifact_documents=40,
+    scifact_questions=15,
+    pdfs=1,
+    hostile=5,
     hostile_seconds=60.0,
     large_batch=20_000,
 )
@@ -94,16 +102,28 @@ WARM: Final = 8
 """Documents that go first: what is loaded at first use is no part of a rate."""
 
 
-async def documents_per_second(data: Data, server: Server, sizes: Sizes) -> Result:
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What measures work with."""
+
+    data: Data
+    server: Server
+    sizes: Sizes
+    shared: SharedIngester
+
+    async def ingester(self) -> Ingester:
+        """A worker that has its models and parsers loaded."""
+        return await self.shared.get(self.server)
+
+
+async def documents_per_second(bench: Bench) -> Result:
     """Small Markdown files from the first upload until the last can be found, with each of two embedders."""
-    files = iter([File(f"/{each.id}.md", each.markdown.encode()) for each in data.abstracts()])
+    sizes, running = bench.sizes, await bench.ingester()
+    files = iter([File(f"/{each.id}.md", each.markdown.encode()) for each in bench.data.abstracts()])
     found: dict[str, list[Processed]] = {}
-    async with ingester(server) as running:
-        for params in ("instant", "local"):
-            await _process(running, _take(files, WARM), params)
-            found[params] = [
-                await _process(running, _take(files, sizes.documents), params) for _ in range(sizes.samples)
-            ]
+    for params in ("instant", "local"):
+        await _process(running, _take(files, WARM), params)
+        found[params] = [await _process(running, _take(files, sizes.documents), params) for _ in range(sizes.samples)]
     stages = [sample.stage_rates() for sample in found["local"]]
     return {
         "documents_per_second": {params: median(each.rate for each in got) for params, got in found.items()},
@@ -130,18 +150,18 @@ async def _process(running: Ingester, files: Sequence[File], params: str) -> Pro
     return done
 
 
-async def reembedded_share(data: Data, server: Server, sizes: Sizes) -> Result:
+async def reembedded_share(bench: Bench) -> Result:
     """Pages as they were, then as they are after real edits, then once more: how many texts had to be embedded."""
-    edits = data.edits()[: sizes.edits]
+    edits = bench.data.edits()[: bench.sizes.edits]
     before = [File(edit.path, edit.before.encode()) for edit in edits]
     after = [File(edit.path, edit.after.encode()) for edit in edits]
-    async with ingester(server) as running:
-        await _process(running, before, "instant")
-        known = await count_cached()
-        changed = await _process(running, after, "instant")
-        embedded = await count_cached() - known
-        await _process(running, after, "instant")
-        again = await count_cached() - known - embedded
+    running = await bench.ingester()
+    await _process(running, before, "instant")
+    known = await count_cached()
+    changed = await _process(running, after, "instant")
+    embedded = await count_cached() - known
+    await _process(running, after, "instant")
+    again = await count_cached() - known - embedded
     chunks = sum(step.output.get("embeddings", 0) for step in changed.of("embed"))
     return {
         "reembedded_share": embedded / chunks,
@@ -150,38 +170,45 @@ async def reembedded_share(data: Data, server: Server, sizes: Sizes) -> Result:
     }
 
 
-async def embed_chunks_per_second(data: Data, _server: Server, sizes: Sizes) -> Result:
+async def embed_chunks_per_second(bench: Bench) -> Result:
     """Passages of 180 words, by the model that runs in this process."""
-    return await embedding.measure(embedding.passages(data, sizes.passages), sizes.samples)
+    return await embedding.measure(embedding.passages(bench.data, bench.sizes.passages), bench.sizes.samples)
 
 
-async def ndcg10(data: Data, server: Server, sizes: Sizes) -> Result:
+async def words_and_headings_f1(bench: Bench) -> Result:
+    """PDFs by the parser that runs in the worker's processes, against reviewed Markdown."""
+    pdfs = [path for path in bench.data.files("pdf_truth") if path.suffix == ".pdf"][: bench.sizes.pdfs]
+    files = [File(f"/{path.name}", path.read_bytes()) for path in pdfs]
+    read = await (await bench.ingester()).markdown_of(files, "instant")
+    truths = [path.with_suffix(".md").read_text("utf-8") for path in pdfs]
+    return reading.scores([read.get(file.uri, "") for file in files], truths)
+
+
+async def ndcg10(bench: Bench) -> Result:
     """SciFact by each kind of search, with what the shipped parameters choose."""
-    with tempfile.TemporaryDirectory(prefix="benchmark-scifact-", dir=real_disk()) as folder:
-        async with open_fresh(server):
+    await bench.shared.close()
+    sizes = bench.sizes
+    with tempfile.TemporaryDirectory(
+        prefix="benchmark-scifact-", dir=real_disk(), ignore_cleanup_errors=True
+    ) as folder:
+        async with open_fresh(bench.server):
             found = await retrieval.measure(
-                data, Path(folder), documents=sizes.scifact_documents, questions=sizes.scifact_questions
+                bench.data, Path(folder), documents=sizes.scifact_documents, questions=sizes.scifact_questions
             )
     scores = found["ndcg10"]
     return found | {"ndcg10_gain": scores["hybrid"] - max(scores["vector"], scores["text"])}
 
 
-async def words_and_headings_f1(data: Data, _server: Server, sizes: Sizes) -> Result:
-    """PDFs by the parser that runs in this process, against reviewed Markdown."""
-    pdfs = [path for path in data.files("pdf_truth") if path.suffix == ".pdf"][: sizes.pdfs]
-    return await reading.measure([(path, path.with_suffix(".md").read_text("utf-8")) for path in pdfs])
-
-
-async def hostile(data: Data, server: Server, sizes: Sizes) -> Result:
+async def hostile(bench: Bench) -> Result:
     """Broken and fuzzed files: each must end, with a reason where it failed, and leave the worker alive."""
-    paths = data.files("hostile")
+    paths = bench.data.files("hostile")
     # As many of the first as of the last: they are named after where they come from.
-    chosen = paths if sizes.hostile is None else paths[:: max(1, len(paths) // sizes.hostile)]
+    chosen = paths if bench.sizes.hostile is None else paths[:: len(paths) // bench.sizes.hostile + 1]
     files = [File(f"/{path.name}", path.read_bytes()) for path in chosen]
-    async with ingester(server) as running:
-        steps = await running.process_within(files, "instant", sizes.hostile_seconds)
-        ends = Counter(_end(own) for own in _by_document(steps).values())
-        crashed = ends["crashed"] + (not running.is_alive)
+    running = await bench.ingester()
+    steps = await running.process_within(files, "instant", bench.sizes.hostile_seconds)
+    ends = Counter(_end(own) for own in _by_document(steps).values())
+    crashed = ends["crashed"] + (not running.is_alive)
     counts = {"completed": ends["completed"], "failed_cleanly": ends["failed_cleanly"], "crashed": crashed}
     return {"hostile": {"files": len(files), **counts, "hung": len(files) - sum(counts.values())}}
 
@@ -203,10 +230,11 @@ def _end(steps: Sequence[StepRecord]) -> str:
     return "failed_cleanly" if all(step.has_clear_reason for step in failed) else "crashed"
 
 
-async def rss_ratio_100k(_data: Data, server: Server, sizes: Sizes) -> Result:
+async def rss_ratio_100k(bench: Bench) -> Result:
     """The most memory that a worker takes for a large batch, divided by that for a small one."""
-    small = await _most_memory(server, sizes.small_batch)
-    large = await _most_memory(server, sizes.large_batch)
+    await bench.shared.close()
+    small = await _most_memory(bench.server, bench.sizes.small_batch)
+    large = await _most_memory(bench.server, bench.sizes.large_batch)
     return {"rss_ratio_100k": large / small, "rss_mib": {"small": small, "large": large}}
 
 
@@ -218,26 +246,31 @@ async def _most_memory(server: Server, documents: int) -> float:
         return processes.memory_mib(running.pid, "VmHWM")
 
 
-MEASURES: Final[dict[str, Callable[[Data, Server, Sizes], Awaitable[Result]]]] = {
+# Those that share a worker come first.
+MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "documents_per_second": documents_per_second,
     "reembedded_share": reembedded_share,
-    "embed_chunks_per_second": embed_chunks_per_second,
-    "ndcg10": ndcg10,
     "words_and_headings_f1": words_and_headings_f1,
     "hostile": hostile,
+    "embed_chunks_per_second": embed_chunks_per_second,
+    "ndcg10": ndcg10,
     "rss_ratio_100k": rss_ratio_100k,
 }
 
 
 def measure(options: Options) -> Result:
     """All that is asked for, as one JSON object."""
-    data, sizes = Data(options.data), QUICK if options.quick else FULL
-    measures: dict[str, Measure[Sizes]] = {name: partial(each, data) for name, each in MEASURES.items()}
+    data, sizes, shared = Data(options.data), QUICK if options.quick else FULL, SharedIngester()
+
+    def prepared(take: Callable[[Bench], Awaitable[Result]]) -> Measure[Sizes]:
+        return lambda server, sizes: take(Bench(data, server, sizes, shared))
 
     def measure_peers(_server: Server) -> Result:
         return asyncio.run(_peers(data, sizes))
 
-    result = run_benchmark("pipeline", options, sizes, measures, peers=measure_peers if options.peers else None)
+    measures = {name: prepared(take) for name, take in MEASURES.items()}
+    peers = measure_peers if options.peers else None
+    result = run_benchmark("pipeline", options, sizes, measures, peers=peers, close=shared.close)
     beside = result.get("peers", {}).get(embedding.PEER, {})
     shown = {"embed_ratio": "ratio", "embed_processor_ratio": "processor_ratio", "embed_cosine": "cosine"}
     return result | {name: beside[value] for name, value in shown.items() if value in beside}

@@ -1,7 +1,7 @@
 """haiku-ingester, the ingester that comes with haiku.rag, on the same files and with the same vectors.
 
-It is part of a package that is installed here anyway, so it needs no environment of its own. It is given our own
-embedder, which is faster than the ones it has.
+It is part of a package that is installed here anyway. Its environment holds what it needs beyond, and sees ours. It is
+given our own embedder, which is faster than the ones it has.
 
     python -m benchmarks.documents.haiku FOLDER --embedder instant|local
 
@@ -33,7 +33,7 @@ from soliplex.ingester.lib.embedding.local import LocalEmbedder
 
 PEER: Final = "haiku_ingester"
 ENTRY: Final = peers.Entry(
-    label="haiku-ingester", version=version("haiku.rag-slim"), requirements=(), databases=(), tasks=0
+    label="haiku-ingester", version=version("haiku.rag-slim"), requirements=("obstore==0.9.5",), databases=(), tasks=0
 )
 EMBEDDERS: Final[dict[str, type[Embedder]]] = {"instant": InstantEmbedder, "local": LocalEmbedder}
 WARM: Final = 4
@@ -57,11 +57,13 @@ async def _ingest(abstracts: Sequence[Abstract], embedder: str) -> dict[str, flo
             (Path(folder) / name).mkdir()
             for each in some:
                 (Path(folder) / name / f"{each.id}.md").write_text(each.markdown, encoding="utf-8")
+        python = await peers.environment(PEER, ENTRY)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "benchmarks.documents.haiku", folder, f"--embedder={embedder}"),
+            *(str(python), "-m", "benchmarks.documents.haiku", folder, f"--embedder={embedder}"),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=peers.ROOT,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         output, errors = await process.communicate()
     if process.returncode:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +27,8 @@ from benchmarks.driving import status_of
 from benchmarks.rows import SOURCE
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.models import Database, DocumentURI, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.models import ArtifactType, Database, DocumentURI, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.catalog import use_registry
 
 ROOT: Final = Path(__file__).parents[2]
@@ -52,6 +53,8 @@ class StepRecord:
     """What became of one step of one document."""
 
     uri: str
+    doc_hash: str
+    config_id: int
     name: str
     status: RunStatus
     message: str | None
@@ -144,6 +147,16 @@ class Ingester:
             await self._until_ended(group_id, seconds)
         return await _steps_of(group_id)
 
+    async def markdown_of(self, files: Sequence[File], params: str) -> dict[str, str]:
+        """What the documents were parsed to, by URI; nothing of those that failed."""
+        done = await self.process(files, params)
+        parsed = [step for step in done.of("parse") if step.status is RunStatus.COMPLETED]
+        artifacts = get_artifacts()
+        return {
+            step.uri: (await artifacts.read(step.doc_hash, ArtifactType.PARSED_MD, step.config_id)).decode()
+            for step in parsed
+        }
+
     async def new_batch(self, name: str) -> int:
         return await documents.create_batch(SOURCE, name)
 
@@ -161,12 +174,34 @@ class Ingester:
                 await asyncio.sleep(0.02)
 
 
+class SharedIngester:
+    """One ingester for the measures that can share it: its worker takes seconds to load what it needs.
+
+    The database is the process's own, so whoever needs another one closes this first.
+    """
+
+    def __init__(self) -> None:
+        self._open: tuple[AsyncExitStack, Ingester] | None = None
+
+    async def get(self, server: Server) -> Ingester:
+        if self._open is None or not self._open[1].is_alive:
+            await self.close()
+            stack = AsyncExitStack()
+            self._open = stack, await stack.enter_async_context(ingester(server))
+        return self._open[1]
+
+    async def close(self) -> None:
+        if self._open is not None:
+            (stack, _), self._open = self._open, None
+            await stack.aclose()
+
+
 @asynccontextmanager
-async def ingester(server: Server, **settings: str) -> AsyncGenerator[Ingester]:
+async def ingester(server: Server) -> AsyncGenerator[Ingester]:
     """An ingester of default settings, with a fresh database and a folder of its own on a real disk."""
     with tempfile.TemporaryDirectory(prefix="benchmark-files-", dir=real_disk(), ignore_cleanup_errors=True) as folder:
         async with open_fresh(server) as url:
-            given = {"DATA_DIR": folder, "DOC_DB_URL": url, "PARAM_DIR": str(PARAMS), "LOG_LEVEL": "ERROR", **settings}
+            given = {"DATA_DIR": folder, "DOC_DB_URL": url, "PARAM_DIR": str(PARAMS), "LOG_LEVEL": "ERROR"}
             with _settings(given):
                 async with _worker(Path(folder)) as process:
                     yield Ingester(process, Path(folder))
@@ -260,18 +295,20 @@ async def count_cached() -> int:
 
 async def _steps_of(group_id: int) -> list[StepRecord]:
     query = (
-        select(RunStep, DocumentURI.uri)
+        select(RunStep, DocumentURI)
         .join(WorkflowRun, col(WorkflowRun.id) == RunStep.workflow_run_id)
         .join(DocumentURI, col(DocumentURI.doc_hash) == WorkflowRun.doc_id)
         .where(WorkflowRun.run_group_id == group_id)
     )
     async with Database.session(read_only=True) as session:
-        return [_record(step, uri) for step, uri in await session.exec(query)]
+        return [_record(step, place) for step, place in await session.exec(query)]
 
 
-def _record(step: RunStep, uri: str) -> StepRecord:
+def _record(step: RunStep, place: DocumentURI) -> StepRecord:
     return StepRecord(
-        uri=uri,
+        uri=place.uri,
+        doc_hash=place.doc_hash,
+        config_id=step.step_config_id,
         name=step.workflow_step_name,
         status=step.status,
         message=step.status_message,

@@ -9,32 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import mean
 from typing import Final
 
 from benchmarks.report import Result
-from soliplex.ingester.lib.parsing import ParseOptions, parser_named
 
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.+)$", re.MULTILINE)
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
-async def measure(pairs: Sequence[tuple[Path, str]]) -> Result:
-    """`pairs`: a PDF and its true Markdown."""
-    parser, options = parser_named("local"), ParseOptions()
-    read = [(await parser.parse(path, mime_type="application/pdf", options=options)).markdown for path, _ in pairs]
-    truths = [truth for _, truth in pairs]
-    details = {
-        path.name: {"words_f1": f1(words(ours), words(truth)), "headings_f1": f1(headings(ours), headings(truth))}
-        for (path, truth), ours in zip(pairs, read, strict=True)
-    }
-    return {
-        "words_f1": _mean_f1(words, read, truths),
-        "headings_f1": _mean_f1(headings, read, truths),
-        "pdf_details": details,
-    }
+def scores(read: Sequence[str], truths: Sequence[str]) -> Result:
+    """The mean over documents that were read, against their true Markdown."""
+    return {"words_f1": _mean_f1(words, read, truths), "headings_f1": _mean_f1(headings, read, truths)}
 
 
 def _mean_f1(parts: Callable[[str], Counter[str]], read: Sequence[str], truths: Sequence[str]) -> float:

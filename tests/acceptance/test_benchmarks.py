@@ -126,3 +126,19 @@ def test_the_quick_form_of_the_api_s_benchmark_gives_every_figure() -> None:
     ):
         assert measured[name] > 0, name
     assert 0 <= measured["rss_growth_2gb_upload_mib"] < 64
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite
+@pytest.mark.timeout(300)
+def test_the_quick_form_of_the_pipeline_s_benchmark_says_what_it_needs_and_measures_the_rest() -> None:
+    command = [sys.executable, "-m", "benchmarks.pipeline", "--quick", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True)
+    measured = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert set(measured["failed"]) == {
+        *("documents_per_second", "reembedded_share", "words_and_headings_f1", "hostile", "embed_chunks_per_second"),
+        "ndcg10",
+    }
+    assert all("name a folder of data with --data" in reason for reason in measured["failed"].values())
+    assert 0.5 < measured["rss_ratio_100k"] < 2

@@ -10,12 +10,15 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.parsing import ParseOptions
 from soliplex.ingester.lib.parsing.errors import HarmfulDocumentError
 from soliplex.ingester.lib.parsing.files import ParsedFiles
@@ -29,7 +32,7 @@ from tests.support import hostile
 from tests.support.faults import is_running
 from tests.support.files import docx, pdf, zipped
 from tests.support.harmful_parsers import METHOD
-from tests.support.pipelines import Outcome, outcomes, registry_with, start, steps_of
+from tests.support.pipelines import SOURCE, Outcome, outcomes, registry_with, start, steps_of
 from tests.support.soffice import FakeOffice
 
 PARAMS = """
@@ -108,14 +111,29 @@ async def _read_impatiently(
     return await read_in_process(processes, function, arguments, seconds=0.5 if stalls else seconds)
 
 
-@pytest.fixture
-async def worker(limits: None, database: type[Database], tmp_path: Path) -> AsyncIterator[Worker]:
-    use_registry(registry_with(tmp_path / "params", PARAMS))
+@asynccontextmanager
+async def working(folder: Path, params: str) -> AsyncIterator[Worker]:
+    use_registry(registry_with(folder, params))
     worker = Worker()
     await worker.start()
     yield worker
     await worker.stop()
     use_registry(None)
+
+
+@pytest.fixture
+async def worker(limits: None, database: type[Database], tmp_path: Path) -> AsyncIterator[Worker]:
+    async with working(tmp_path / "params", PARAMS) as worker:
+        yield worker
+
+
+@pytest.fixture
+async def default_worker(database: type[Database], tmp_path: Path) -> AsyncIterator[Worker]:
+    """One of default limits, whose parser leaves layout alone: that takes a second for three pages."""
+    async with working(
+        tmp_path / "params", PARAMS.replace("{parser: local, pages_per_part: 2}", "{parser: fast}")
+    ) as it:
+        yield it
 
 
 def children_of(pid: int) -> Iterator[int]:
@@ -171,3 +189,29 @@ async def test_a_libreoffice_that_does_not_end_is_ended(tmp_path: Path, monkeypa
             await read_in_process(pool, parsing._PARSE, {**arguments, "options": ParseOptions()}, seconds=2)
     assert len(office.pids) == 2
     assert not any(map(is_running, office.pids))
+
+
+def resident_mib() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_five_thousand_pages_and_two_gigabytes_take_no_memory_worth_mentioning(default_worker: Worker) -> None:
+    await outcomes(await start({"warm.pdf": pdf("All that is imported, is.")}, "batch_split"))
+    before = resident_mib()
+    batch_id = await start({"long.pdf": hostile.long_pdf(5000)}, "batch_split")
+    ended = await outcomes(batch_id, within=600)
+    assert ended["long.pdf"].status == "COMPLETED", ended
+    assert (await parsed(batch_id))["long.pdf"]["pages"] == 5000
+
+    batch_id = await documents.create_batch(SOURCE, "batch")
+    new = NewDocument(uri="/two-gibibytes.log", source=SOURCE, batch_id=batch_id)
+    await documents.ingest_document(hostile.long_text(2 << 30), new)
+    await documents.start_workflows(batch_id, workflow_id="batch_split", param_id="quick")
+    ended = await outcomes(batch_id, within=600)
+    assert ended["two-gibibytes.log"].step == "parse"
+    assert_clear("two-gibibytes.log", ended["two-gibibytes.log"], r"2,048\.. MiB, and TEXT_SIZE_LIMIT allows 64\.0 MiB")
+    # The vectors of all the passages pass through the worker.
+    assert resident_mib() - before < 600

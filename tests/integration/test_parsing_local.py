@@ -104,6 +104,23 @@ def test_a_scanned_page_is_read(parse: Parse) -> None:
     assert "apples" not in parse(page, "application/pdf", ocr_enabled=False).markdown
 
 
+def test_a_scanned_page_that_is_not_to_be_read_is_told(parse: Parse) -> None:
+    parsed = parse(scanned("Nobody asked"), "application/pdf", do_ocr=False)
+    assert parsed.markdown == ""
+    assert "do_ocr: true" in parsed.warnings[0]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_a_picture_is_a_document(parse: Parse, kind: str) -> None:
+    image = Image.new("L", (1240, 600), 255)
+    ImageDraw.Draw(image).text((80, 120), "Honey from the hive", fill=0, font=ImageFont.load_default(size=64))
+    content = io.BytesIO()
+    image.save(content, kind)
+    parsed = parse(content.getvalue(), f"image/{kind.lower()}")
+    assert "Honey from the hive" in parsed.markdown
+    assert parsed.pages == 1
+
+
 def test_a_word_document_has_headings(parse: Parse) -> None:
     parsed = parse(docx("Some text.", heading="Minutes"), WORD)
     assert parsed.title == "Minutes"

@@ -6,8 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from tests.support.files import compound_file, docx, pdf, zipped
@@ -177,9 +176,8 @@ def _page_lines(number: int) -> Iterator[str]:
         yield f"BT /F1 11 Tf 72 {700 - 16 * line} Td ({text}) Tj ET"
 
 
-def write_long_text(path: Path, size: int) -> None:
+async def long_text(size: int) -> AsyncIterator[bytes]:
     """Real lines, no two of a block alike."""
     block = "".join(f"line {number}: nothing to see here, and more of it below\n" for number in range(20_000)).encode()
-    with path.open("wb") as file:
-        for _ in range(size // len(block) + 1):
-            file.write(block)
+    for _ in range(size // len(block) + 1):
+        yield block

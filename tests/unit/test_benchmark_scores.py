@@ -18,6 +18,8 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 def step(name: str, start: float, end: float, **values: str) -> StepRecord:
     return StepRecord(
         uri="/a.md",
+        doc_hash="sha256-0",
+        config_id=1,
         name=name,
         status=RunStatus.COMPLETED,
         message=values.get("message"),

@@ -99,14 +99,9 @@ class Artifacts:
     @asynccontextmanager
     async def document_file(self, doc_hash: str) -> AsyncGenerator[Path]:
         """The document as a local file, to read and not to touch; a copy, where the store has no such file itself."""
-        if path := await self._own_file(doc_hash):
+        missing = NotFoundError("document", doc_hash)
+        async with self._file(self.layout.document(doc_hash), missing) as path:
             yield path
-            return
-        received = await self.spool.receive(self.read_document(doc_hash))
-        try:
-            yield received.path
-        finally:
-            await self.discard(received)
 
     async def has_document(self, doc_hash: str) -> bool:
         return await self.store.size(self.layout.document(doc_hash)) is not None
@@ -133,9 +128,16 @@ class Artifacts:
 
     async def read(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bytes:
         """What a step made of a document; NotFoundError if it has not."""
-        missing = NotFoundError(f"artifact {kind} of step config {step_config_id} for document", doc_hash)
+        missing = _missing(doc_hash, kind, step_config_id)
         key = self.layout.artifact(doc_hash, kind, step_config_id)
         return b"".join([block async for block in self._original(key, missing)])
+
+    @asynccontextmanager
+    async def artifact_file(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> AsyncGenerator[Path]:
+        """The same as a local file, as `document_file`: for a process that reads it by itself."""
+        missing = _missing(doc_hash, kind, step_config_id)
+        async with self._file(self.layout.artifact(doc_hash, kind, step_config_id), missing) as path:
+            yield path
 
     async def has(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bool:
         return await self.store.size(self.layout.artifact(doc_hash, kind, step_config_id)) is not None
@@ -213,14 +215,25 @@ class Artifacts:
         async with aclosing(self.store.read(key)) as blocks:
             return await anext(blocks, b"")
 
-    async def _own_file(self, doc_hash: str) -> Path | None:
+    @asynccontextmanager
+    async def _file(self, key: str, missing: NotFoundError) -> AsyncGenerator[Path]:
+        if path := await self._own_file(key, missing):
+            yield path
+            return
+        received = await self.spool.receive(self._original(key, missing))
+        try:
+            yield received.path
+        finally:
+            await self.discard(received)
+
+    async def _own_file(self, key: str, missing: NotFoundError) -> Path | None:
         if not isinstance(self.store, FolderBlobs):
             return None
-        path = self.store.path_of(self.layout.document(doc_hash))
+        path = self.store.path_of(key)
         try:
             return None if envelope.is_compressed(await in_thread(_beginning, path)) else path
         except FileNotFoundError as exc:
-            raise NotFoundError("document", doc_hash) from exc
+            raise missing from exc
 
     def _keys(self, doc_hashes: Iterable[str], configs: list[tuple[ArtifactType, int]]) -> Iterator[str]:
         for doc_hash in doc_hashes:
@@ -252,6 +265,10 @@ def _duplicate(path: Path, second: Path) -> None:
         second.hardlink_to(path)
     except OSError:  # not every file system can
         shutil.copyfile(path, second)
+
+
+def _missing(doc_hash: str, kind: ArtifactType, step_config_id: int) -> NotFoundError:
+    return NotFoundError(f"artifact {kind} of step config {step_config_id} for document", doc_hash)
 
 
 def _beginning(path: Path) -> bytes:

@@ -47,6 +47,7 @@ FAR_LESS: Final = 0.5
 _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 """Nothing may be fetched at run time; and that there is no torch, we know."""
 PDFIUM: Final = "pypdfium2"
+PICTURES_OF_TEXT: Final = "the pages hold no text, at most pictures of it; do_ocr: true has them read"
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
 MOST_CELLS: Final = 200_000
@@ -111,7 +112,7 @@ def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
             raise
         document = None
     if document is not None and text_length(document) >= FAR_LESS * pdf_text.text_length(pages):
-        return to_parsed(document)
+        return to_parsed(document, warnings=() if options.ocr or text_length(document) else (PICTURES_OF_TEXT,))
     _log.warning("the layout of %s was not understood; its text is taken without structure", path.name)
     return to_parsed(
         of_pages(path.stem, pages), warnings=("the layout was not understood; the text is without structure",)
