@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.workflow import parsing
 from soliplex.ingester.lib.workflow.reading import read_in_process
 from tests.support import hostile
-from tests.support.faults import is_running
+from tests.support.faults import eventually, is_running, resident_mib
 from tests.support.files import docx, pdf, zipped
 from tests.support.harmful_parsers import METHOD
 from tests.support.pipelines import SOURCE, Outcome, outcomes, registry_with, start, steps_of
@@ -112,7 +112,7 @@ async def _read_impatiently(
 
 
 @asynccontextmanager
-async def working(folder: Path, params: str) -> AsyncIterator[Worker]:
+async def working(folder: Path, params: str) -> AsyncGenerator[Worker]:
     use_registry(registry_with(folder, params))
     worker = Worker()
     await worker.start()
@@ -191,14 +191,10 @@ async def test_a_libreoffice_that_does_not_end_is_ended(tmp_path: Path, monkeypa
     assert not any(map(is_running, office.pids))
 
 
-def resident_mib() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-async def test_five_thousand_pages_and_two_gigabytes_take_no_memory_worth_mentioning(default_worker: Worker) -> None:
+async def test_five_thousand_pages_and_two_gigabytes_end_and_give_their_memory_back(default_worker: Worker) -> None:
     await outcomes(await start({"warm.pdf": pdf("All that is imported, is.")}, "batch_split"))
     before = resident_mib()
     batch_id = await start({"long.pdf": hostile.long_pdf(5000)}, "batch_split")
@@ -213,5 +209,5 @@ async def test_five_thousand_pages_and_two_gigabytes_take_no_memory_worth_mentio
     ended = await outcomes(batch_id, within=600)
     assert ended["two-gibibytes.log"].step == "parse"
     assert_clear("two-gibibytes.log", ended["two-gibibytes.log"], r"2,048\.. MiB, and TEXT_SIZE_LIMIT allows 64\.0 MiB")
-    # The vectors of all the passages pass through the worker.
-    assert resident_mib() - before < 600
+    # LanceDB keeps some of what passed through it.
+    await eventually(lambda: resident_mib() - before < 450, "the memory is back", within=30)

@@ -71,7 +71,10 @@ async def diff(
     context: Annotated[int, typer.Option("--context", "-U", min=0, help="Lines shown around each change.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Show what differs between two versions of a document: its text, and its chunks."""
+    """Show how two versions of a document differ.
+
+    In its text, and in its chunks.
+    """
     from soliplex.ingester.lib import operations
 
     async with open_database():
@@ -97,7 +100,7 @@ async def rollback(
     wait: Annotated[bool, typer.Option(help="Wait until the knowledge base has followed.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Give a document the content of an earlier version again.
+    """Roll a document back to an earlier version.
 
     It becomes the newest version. Nothing is parsed or embedded that is still stored from the first time. Exit code 1
     if it could not be stored again, 130 if the waiting was stopped: any worker then finishes it.

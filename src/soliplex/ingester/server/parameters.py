@@ -37,6 +37,7 @@ BigId = Annotated[int, Field(ge=1, le=LARGEST_BIG_INTEGER)]
 """Of a run, a step, an event."""
 Priority = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER, description="Higher goes first.")]
 Text = Annotated[str, AfterValidator(_storable), Field(min_length=1, max_length=2048)]
+LongText = Annotated[str, AfterValidator(_storable), Field(min_length=1)]
 TextIfAny = Annotated[str, AfterValidator(_storable), Field(max_length=2048)]
 """Of a form, where a field that is left empty is one that is not given."""
 Status = Annotated[

@@ -30,6 +30,7 @@ from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
+from soliplex.ingester.lib.wf.memory import give_memory_back
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
@@ -43,6 +44,7 @@ _log = logging.getLogger(__name__)
 
 CATCH_ALL: Final = "*"
 SWEEP_LOCKS_EVERY: Final = 60.0
+GIVE_MEMORY_BACK_EVERY: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ class Worker:
         self._probe = probe
         self._presence: Presence | None = None
         self._has_peers = True
+        self._has_worked = False
         self._suspects: set[str] = set()
         self._silences = Silences(self.config.checkin_timeout)
         self._leaving = asyncio.Event()
@@ -144,6 +147,7 @@ class Worker:
             self._every(self.config.liveness_interval, self._look_around),
             self._every(min(self.config.checkin_timeout / 4, 60), self._reap_silent),
             self._every(SWEEP_LOCKS_EVERY, self._sweep_locks),
+            self._every(GIVE_MEMORY_BACK_EVERY, self._give_memory_back),
         ]
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
 
@@ -235,6 +239,7 @@ class Worker:
         return Following(self.id, str(uuid4()), types) if types else None
 
     def _on_finished(self, finished: Finished) -> None:
+        self._has_worked = True
         if finished.ready_types or finished.released or finished.errored:
             self._wake(None if finished.released or finished.errored else finished.ready_types)
             if self._has_peers and self._presence is not None:
@@ -317,6 +322,11 @@ class Worker:
         swept = await operations.sweep_expired_resource_locks(now=self._clock())
         if swept:
             self._metrics.incr("resource_lock_swept", len(swept))
+
+    async def _give_memory_back(self) -> None:
+        if self._has_worked and self.is_idle:
+            self._has_worked = False
+            await asyncio.to_thread(give_memory_back)
 
 
 def _accepted(name: str, pinned: frozenset[str], batch_size: int) -> Pool:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form
 from soliplex.ingester.lib.operations.checks import parse_object
 from soliplex.ingester.lib.operations.fetches import FETCH_WORKFLOW, Fetch, start_fetches
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import Id, Priority, Text
+from soliplex.ingester.server.parameters import Id, LongText, Priority, Text
 from soliplex.ingester.server.routes.batch import StartedWorkflows
 
 router = APIRouter(prefix="/batch", tags=["batch"])
@@ -26,9 +26,8 @@ async def fetch_documents(
     batch_id: Annotated[Id, Form()],
     source: Annotated[Text, Form(description="The system the documents come from.", examples=["web"])],
     uris: Annotated[
-        str,
+        LongText,
         Form(
-            min_length=1,
             description="Addresses, one a line: `file://`, `s3://`, `http://`, `https://`.",
             examples=["https://example.org/a.pdf\nhttps://example.org/b.pdf"],
         ),
