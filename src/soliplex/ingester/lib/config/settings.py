@@ -11,6 +11,7 @@ from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
     EnvSettingsSource,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -82,8 +83,8 @@ class Settings(
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        places = (init_settings, env_settings, dotenv_settings)
-        return (*places, _secret_files(*(place() for place in places)))
+        places = [InitSettingsSource(cls, place()) for place in (init_settings, env_settings, dotenv_settings)]
+        return (*places, _secret_files(*(place.init_kwargs for place in places)))
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
