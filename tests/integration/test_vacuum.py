@@ -58,7 +58,7 @@ async def test_a_vacuum_and_a_writer_in_another_process_exclude_one_another(
 ) -> None:
     path = tmp_path / "library"
     await write_documents(path, IDENTITY, [document("old", "text")])
-    command = (sys.executable, "-m", "tests.support.rag_writer_main", database_url, str(path), "6")
+    command = (sys.executable, "-m", "tests.support.rag_writer_main", database_url, str(path), "3")
     writer = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert writer.stdout is not None
     assert await writer.stdout.readline() == b"ready\n"
@@ -71,6 +71,6 @@ async def test_a_vacuum_and_a_writer_in_another_process_exclude_one_another(
             ours.append((began, time.monotonic()))
     theirs = [tuple(each) for each in json.loads((await finished)[0])]
     held = sorted([*ours, *theirs])
-    assert (len(theirs), bool(ours)) == (6, True)
+    assert (len(theirs), bool(ours)) == (3, True)
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(held))
-    assert await counts(path) == (7, 7, 7)
+    assert await counts(path) == (4, 4, 4)

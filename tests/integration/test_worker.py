@@ -277,6 +277,13 @@ async def test_steps_of_one_resource_run_under_its_lock_and_alone(database: type
         assert (await session.exec(select(ResourceLock))).all() == []
 
 
+async def test_a_resource_that_is_given_back_wakes_those_that_wait_for_it(database: type[Database]) -> None:
+    definition = flow(a="under_lock", b="nothing")
+    async with working(poll_interval=600, batch_size=2), working(poll_interval=600, batch_size=2):
+        group_id = await start(definition, 30, resource_keys={"a": "rag:/db"})
+        assert (await ended(group_id)).status is RunStatus.COMPLETED
+
+
 async def test_the_catch_all_pool_leaves_pinned_types_alone(database: type[Database]) -> None:
     started, gate = handlers.gate("sha256-0")
     definition = workflow(

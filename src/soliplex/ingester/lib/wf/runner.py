@@ -240,8 +240,9 @@ class Worker:
 
     def _on_finished(self, finished: Finished) -> None:
         self._has_worked = True
-        if finished.ready_types or finished.released or finished.errored:
-            self._wake(None if finished.released or finished.errored else finished.ready_types)
+        of_any_type = bool(finished.released or finished.errored or finished.freed_keys)
+        if of_any_type or finished.ready_types:
+            self._wake(None if of_any_type else finished.ready_types)
             if self._has_peers and self._presence is not None:
                 self._presence.tell_others()
         if finished.has_deliveries:

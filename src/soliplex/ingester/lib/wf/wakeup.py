@@ -1,10 +1,10 @@
 """Waking idle workers when work becomes ready, in place of polling.
 
-    same process          `work_is_ready()` sets an event that every worker of the process waits on PostgreSQL
-    NOTIFY on one channel: by the transaction that creates runs, with the types of steps that are ready;
-                          after a finishing transaction once at most every few milliseconds, on a connection of its own,
-                          since NOTIFY takes a global lock at commit
-    SQLite, processes     `PRAGMA data_version`, read every few milliseconds by idle workers: it changes with any commit
+    same process            `work_is_ready()` rings for every worker of the process
+    PostgreSQL, processes   NOTIFY on one channel: by the transaction that creates runs, with the types of steps that
+                            are ready; after a finishing transaction once at most every few milliseconds, on a
+                            connection of its own, since NOTIFY takes a global lock at commit
+    SQLite, processes       `PRAGMA data_version`, read every few milliseconds by idle workers: any commit changes it
 
 A slow poll remains as the safety net.
 """
