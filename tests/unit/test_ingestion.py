@@ -218,7 +218,9 @@ async def test_a_dry_run_forecasts_from_what_was_recorded(docs: Path) -> None:
     assert (summary.forecast.files, summary.forecast.chunks, summary.forecast.seconds) == (4, 3, pytest.approx(9.0))
     words = [line for line, _ in in_words(summary, "")]
     assert words[-1] == "Expected time: about 9.0 s, as 10 documents of the same kinds took before."
-    assert words[-2].split() == ["Markdown", "4", "48", "B", "~4", "~3", "~6.0", "s"]
+    assert words[-4].split() == ["Markdown", "4", "48", "B", "~4", "~3", "~6.0", "s"]
+    assert words[-3].split() == ["loading", "models", "~3.0", "s"]
+    assert words[-2].split() == ["in", "all", "4", "48", "B", "~4", "~3", "~9.0", "s"]
 
 
 async def test_a_dry_run_with_nothing_to_do_says_so(docs: Path) -> None:

@@ -9,6 +9,8 @@ from soliplex.ingester.cli.ingest.forecast import Forecast, KindForecast
 from soliplex.ingester.cli.output import as_duration, as_size, counted
 
 _HEADINGS: Final = ("", "documents", "size", "pages", "chunks", "time")
+SHORT: Final = 0.5
+"""Seconds of loading that nobody asks about."""
 
 
 def forecast_in_words(forecast: Forecast) -> Iterator[tuple[str, str]]:
@@ -16,7 +18,9 @@ def forecast_in_words(forecast: Forecast) -> Iterator[tuple[str, str]]:
     if not forecast.kinds:
         return
     rows = [_HEADINGS, *(_row(kind.name, kind) for kind in forecast.kinds)]
-    if len(forecast.kinds) > 1:
+    if forecast.start_up >= SHORT:
+        rows.append(("loading models", "", "", "", "", f"~{as_duration(forecast.start_up)}"))
+    if len(rows) > 2:  # noqa: PLR2004  headings, and a line that is all there is
         rows.append(_row("in all", forecast))
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
     for number, row in enumerate(rows):
