@@ -21,7 +21,6 @@ import socket
 import sys
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
 from soliplex.ingester.lib.wf.errors import (
@@ -45,6 +44,7 @@ _STDERR: Final = 2
 _LONGEST_START: Final = 60.0
 _BETWEEN_LOOKS_AT_MEMORY: Final = 0.1
 _SHARE_LEFT_BEHIND: Final = 0.5
+_LEFT_BEHIND_WITHOUT_LIMIT_MIB: Final = 2048
 # A killed process is gone in milliseconds, a large one in tenths of a second; one stuck in the kernel is left to it.
 _LONGEST_DEATH: Final = 0.4
 
@@ -104,11 +104,13 @@ class HandlerProcess:
     @property
     def is_spent(self) -> bool:
         """Whether it should not take another call, because what calls leave behind adds up."""
-        return (
-            self._calls >= self._limits.calls
-            or self._ran_out_of_memory
-            or self._uses_more_than(share=_SHARE_LEFT_BEHIND)
-        )
+        return self._calls >= self._limits.calls or self._ran_out_of_memory or self._resident_mib() > self._left_behind
+
+    @property
+    def _left_behind(self) -> float:
+        """MiB that a process may hold between calls."""
+        limit = self._limits.memory_mib
+        return _LEFT_BEHIND_WITHOUT_LIMIT_MIB if limit is None else limit * _SHARE_LEFT_BEHIND
 
     async def call(
         self,
@@ -203,14 +205,15 @@ class HandlerProcess:
 
     @contextlib.contextmanager
     def _memory_watched(self) -> Generator[None]:
-        if self._limits.memory_mib is None:
+        limit = self._limits.memory_mib
+        if limit is None:
             yield
             return
         loop = asyncio.get_running_loop()
 
         def look() -> None:
             nonlocal timer
-            if self._uses_more_than(share=1):
+            if self._resident_mib() > limit:
                 self._ran_out_of_memory = True
                 self._signal(signal.SIGKILL)
             else:
@@ -222,9 +225,8 @@ class HandlerProcess:
         finally:
             timer.cancel()
 
-    def _uses_more_than(self, *, share: float) -> bool:
-        limit = self._limits.memory_mib
-        return limit is not None and _resident_bytes(self._process.pid) > limit * 2**20 * share
+    def _resident_mib(self) -> float:
+        return _resident_bytes(self._process.pid) / 2**20
 
 
 async def _execute(descriptor: int) -> asyncio.subprocess.Process:
@@ -255,6 +257,11 @@ async def _within(seconds: float | None, future: asyncio.Future[Any]) -> bool:
 def _resident_bytes(pid: int) -> int:
     """What the process holds in memory; 0 where the system does not tell."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * mmap.PAGESIZE
+        # Not by a Path: this is asked after every call, and each system call hands the interpreter's lock on.
+        file = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
+        try:
+            return int(os.read(file, 256).split()[1]) * mmap.PAGESIZE
+        finally:
+            os.close(file)
     except (OSError, IndexError):
         return 0

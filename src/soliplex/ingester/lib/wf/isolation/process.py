@@ -24,8 +24,10 @@ class ProcessPool:
     """Runs handlers in processes: at most `processes` calls at once, the others wait in the order they came.
 
     Processes are started when they are first needed, or all of them by `start()`. One that crashed, was killed, holds
-    more than half of its memory limit or has served `tasks_per_process` calls is replaced at once. The stages of
-    stopping a call, in `host.py`, are `grace` seconds apart after a timeout, `cancel_grace` after a cancellation.
+    more than half of its memory limit or has served `tasks_per_process` calls is replaced at once. What calls leave
+    behind shows in the memory, so calls need not be few: to import docling anew takes as long as a thousand small
+    documents. The stages of stopping a call, in `host.py`, are `grace` seconds apart after a timeout, `cancel_grace`
+    after a cancellation.
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class ProcessPool:
         memory_limit_mib: int | None = 4096,
         grace: float = 2.0,
         cancel_grace: float = 0.3,
-        tasks_per_process: int = 200,
+        tasks_per_process: int = 10_000,
     ) -> None:
         self._limits = Limits(
             memory_mib=memory_limit_mib, calls=tasks_per_process, grace=grace, cancel_grace=cancel_grace
