@@ -195,6 +195,23 @@ async def test_a_cache_of_no_entries_is_no_cache(database: type[Database]) -> No
     assert await entries() == 1
 
 
+async def test_many_short_calls_look_at_the_size_once(
+    database: type[Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[int]()
+    trim = EmbeddingCache.trim
+
+    async def noted(cache: EmbeddingCache) -> int:
+        looks.append(1)
+        return await trim(cache)
+
+    monkeypatch.setattr(EmbeddingCache, "trim", noted)
+    for text in "abc":
+        async with open_cached_embedder(EmbedOptions.read({"provider": "wordllama"})) as embedder:
+            await embedder.embed([text])
+    assert len(looks) == 1
+
+
 async def test_hits_and_misses_are_counted_for_prometheus(database: type[Database]) -> None:
     from prometheus_client import REGISTRY
 

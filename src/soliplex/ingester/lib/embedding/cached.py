@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, lru_cache
 from itertools import batched
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from soliplex.ingester.lib.embedding.cache import EmbeddingCache, TextHash, from
 from soliplex.ingester.lib.embedding.embedders import Embedder, Vector
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.registry import open_embedder
+from soliplex.ingester.lib.models import Database
 
 if TYPE_CHECKING:
     from prometheus_client import Counter
@@ -77,10 +78,16 @@ async def open_cached_embedder(options: EmbedOptions, settings: Settings | None 
     settings = settings or get_settings()
     async with open_embedder(options, settings) as embedder:
         if settings.embedding_cache_limit:
-            cache = EmbeddingCache(embedder.name, embedder.model, limit=settings.embedding_cache_limit)
+            cache = _cache_of(Database.identity(), embedder.name, embedder.model, settings.embedding_cache_limit)
             yield CachedEmbedder(embedder, cache, batch_size=options.batch_size or settings.embed_batch_size)
         else:
             yield embedder
+
+
+@lru_cache(maxsize=64)
+def _cache_of(_database: int, provider: str, model: str, limit: int) -> EmbeddingCache:
+    """The same for all calls: it knows when it looked at its size, which takes a while where there is much."""
+    return EmbeddingCache(provider, model, limit=limit)
 
 
 @cache

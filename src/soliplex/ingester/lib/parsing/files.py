@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,13 @@ class ParsedFiles(NamedTuple):
     markdown: Path
 
 
+class Contents(NamedTuple):
+    """What would be in the files."""
+
+    document: bytes
+    markdown: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """What is told of a parsed document."""
@@ -35,18 +42,29 @@ class About:
     characters: int
     title: str | None
     warnings: tuple[str, ...] = field(default=())
+    contents: Contents | None = None
+    """The document itself, where it is short enough to be handed over; then there are no files."""
 
 
-def parse_to_files(parser: str, path: Path, mime_type: str, options: ParseOptions, into: ParsedFiles) -> About:
-    """Parse here and now, in a process that may be killed for it: what the engine calls by its name."""
-    return write_files(parse_blocking(parser, path, mime_type, options), into)
+def parse_to_files(
+    parser: str, path: Path, mime_type: str, options: ParseOptions, into: ParsedFiles, *, in_hand: int = 0
+) -> About:
+    """Parse here and now, in a process that may be killed for it: what the engine calls by its name.
+
+    What takes no more than `in_hand` bytes is given back, and no file is written.
+    """
+    return write_files(parse_blocking(parser, path, mime_type, options), into, in_hand=in_hand)
 
 
-def write_files(parsed: Parsed, into: ParsedFiles) -> About:
+def write_files(parsed: Parsed, into: ParsedFiles, *, in_hand: int = 0) -> About:
+    contents = Contents(_encoded(parsed.document), parsed.markdown.encode("utf-8", "replace"))
+    about = About(parsed.pages, len(parsed.markdown), parsed.title, parsed.warnings)
+    if sum(map(len, contents)) <= in_hand:
+        return replace(about, contents=contents)
     into.document.parent.mkdir(parents=True, exist_ok=True)
-    into.document.write_bytes(_encoded(parsed.document))
-    into.markdown.write_bytes(parsed.markdown.encode("utf-8", "replace"))
-    return About(parsed.pages, len(parsed.markdown), parsed.title, parsed.warnings)
+    into.document.write_bytes(contents.document)
+    into.markdown.write_bytes(contents.markdown)
+    return about
 
 
 def merge_files(parts: Sequence[tuple[ParsedFiles, About]], into: ParsedFiles) -> About:

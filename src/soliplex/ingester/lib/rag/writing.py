@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
@@ -63,6 +64,7 @@ class Placement(NamedTuple):
     batch_id: int | None
 
 
+@lru_cache(maxsize=4096)
 def rag_id(doc_hash: str) -> str:
     """The id in a RAG database of the document with this content."""
     return str(uuid5(_IDS, doc_hash))

@@ -18,6 +18,8 @@ from soliplex.ingester.lib.workflow.executing import step_config_of
 SKIPPED: Final = {"skipped": True, "reason": "the artifact exists for this document and configuration"}
 
 
+SHORT: Final = 64 << 10
+"""Bytes of JSON that are read or written in less time than it takes to hand them to a thread and back."""
 AT_ONCE: Final = 16
 """Documents whose artifacts are read or written beside one another: each waits for the disk most of the time."""
 
@@ -55,16 +57,20 @@ def the_step(earlier: Mapping[str, Earlier], step_type: WorkflowStepType) -> Ear
 
 async def are_there(doc_hash: str, config_id: int, *kinds: ArtifactType) -> bool:
     artifacts = get_artifacts()
-    return all([await artifacts.has(doc_hash, kind, config_id) for kind in kinds])
+    for kind in kinds:
+        if not await artifacts.has(doc_hash, kind, config_id):
+            return False
+    return True
 
 
 async def read_json(doc_hash: str, kind: ArtifactType, config_id: int) -> Any:
     content = await get_artifacts().read(doc_hash, kind, config_id)
-    return await asyncio.to_thread(json.loads, content)
+    return json.loads(content) if len(content) <= SHORT else await asyncio.to_thread(json.loads, content)
 
 
-async def write_json(doc_hash: str, kind: ArtifactType, config_id: int, value: Any) -> None:
-    content = await asyncio.to_thread(_encoded, value)
+async def write_json(doc_hash: str, kind: ArtifactType, config_id: int, value: Any, *, is_short: bool = False) -> None:
+    """Store the value; one that is short is encoded here and now."""
+    content = encoded(value) if is_short else await asyncio.to_thread(encoded, value)
     await get_artifacts().write(doc_hash, kind, config_id, content)
 
 
@@ -83,9 +89,10 @@ async def store_artifact(
         case str():
             data = content.encode()
         case _:
-            data = await asyncio.to_thread(_encoded, content)
+            data = await asyncio.to_thread(encoded, content)
     await get_artifacts().write(doc_hash, kind, config_id, data)
 
 
-def _encoded(value: Any) -> bytes:
+def encoded(value: Any) -> bytes:
+    """As all JSON is stored."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

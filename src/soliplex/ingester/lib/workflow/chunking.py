@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from soliplex.ingester.lib.chunking import ChunkOptions, chunk
+from soliplex.ingester.lib.chunking import Chunk, ChunkOptions, chunk
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction, RunStep, WorkflowStepType
 from soliplex.ingester.lib.operations import record_history
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arguments import Earlier
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, the_step, write_json
+from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, encoded, the_step
 from soliplex.ingester.lib.workflow.skipping import skippable
 
 LARGE: Final = 2 << 20
@@ -36,29 +36,44 @@ async def chunk_document(
         return SKIPPED
     options = ChunkOptions.read(step_params)
     parsed = the_step(earlier, WorkflowStepType.PARSE).config_id
-    chunks = await _cut(doc_hash, parsed, options, processes)
-    await write_json(doc_hash, ArtifactType.CHUNKS, config_id, chunks)
-    await record_history(doc_hash, HistoryAction.CHUNKED, meta={"chunks": len(chunks)})
-    return {"chunks": len(chunks)}
+    count, content = await _cut(doc_hash, parsed, options, processes)
+    await get_artifacts().write(doc_hash, ArtifactType.CHUNKS, config_id, content)
+    await record_history(doc_hash, HistoryAction.CHUNKED, meta={"chunks": count})
+    return {"chunks": count}
 
 
-async def _cut(doc_hash: str, parsed: int, options: ChunkOptions, processes: ProcessPool) -> list[dict[str, Any]]:
+type Cut = tuple[int, bytes]
+"""How many chunks, and these as JSON."""
+
+
+async def _cut(doc_hash: str, parsed: int, options: ChunkOptions, processes: ProcessPool) -> Cut:
     artifacts = get_artifacts()
-    async with (
-        artifacts.artifact_file(doc_hash, ArtifactType.PARSED_JSON, parsed) as document,
-        artifacts.artifact_file(doc_hash, ArtifactType.PARSED_MD, parsed) as markdown,
-    ):
-        if await asyncio.to_thread(_size, document) <= LARGE:
-            return await asyncio.to_thread(cut_files, document, markdown, options)
-        arguments = {"document": document, "markdown": markdown, "options": options}
-        return cast("list[dict[str, Any]]", await processes.run(f"{__name__}.cut_files", arguments))
+    async with artifacts.artifact_file(doc_hash, ArtifactType.PARSED_JSON, parsed) as document:
+        if found := await asyncio.to_thread(_cut_short, document, options):
+            return found
+        async with artifacts.artifact_file(doc_hash, ArtifactType.PARSED_MD, parsed) as markdown:
+            if await asyncio.to_thread(_is_short, document):
+                return await asyncio.to_thread(cut_files, document, markdown, options)
+            arguments = {"document": document, "markdown": markdown, "options": options}
+            return cast("Cut", await processes.run(f"{__name__}.cut_files", arguments))
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size
+def _cut_short(document: Path, options: ChunkOptions) -> Cut | None:
+    """The chunks of a document that is not large; None if it is, or has no structure to be cut by."""
+    if not _is_short(document):
+        return None
+    chunks = chunk(json.loads(document.read_bytes()), "", options)
+    return _as_json(chunks) if chunks else None
 
 
-def cut_files(document: Path, markdown: Path, options: ChunkOptions) -> list[dict[str, Any]]:
-    """The chunks of a parsed document, as JSON."""
-    content = json.loads(document.read_bytes())
-    return [each.as_json() for each in chunk(content, markdown.read_text("utf-8"), options)]
+def _is_short(document: Path) -> bool:
+    return document.stat().st_size <= LARGE
+
+
+def cut_files(document: Path, markdown: Path, options: ChunkOptions) -> Cut:
+    """The chunks of a parsed document, by its Markdown if it has no structure."""
+    return _as_json(chunk(json.loads(document.read_bytes()), markdown.read_text("utf-8"), options))
+
+
+def _as_json(chunks: Sequence[Chunk]) -> Cut:
+    return len(chunks), encoded([each.as_json() for each in chunks])

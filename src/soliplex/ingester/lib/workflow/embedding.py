@@ -22,6 +22,8 @@ from soliplex.ingester.lib.workflow.artifacts import (
 from soliplex.ingester.lib.workflow.skipping import skippable
 
 DOCUMENTS_AT_ONCE: Final = 64
+FEW_CHUNKS: Final = 4
+"""Whose vectors are soon written as JSON."""
 
 
 @skippable
@@ -102,4 +104,5 @@ async def _keep(embedded: Sequence[_Embedded]) -> list[dict[str, Any] | Exceptio
 
 async def _write(embedded: _Embedded) -> None:
     step, chunks = embedded
-    await write_json(step["doc_hash"], ArtifactType.EMBEDDINGS, step["run_step"].step_config_id, chunks)
+    config_id, is_short = step["run_step"].step_config_id, len(chunks) <= FEW_CHUNKS
+    await write_json(step["doc_hash"], ArtifactType.EMBEDDINGS, config_id, chunks, is_short=is_short)

@@ -27,7 +27,7 @@ from soliplex.ingester.lib.parsing.pages import PageRange, page_ranges
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, required
+from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, required
 from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
 from soliplex.ingester.lib.workflow.skipping import skippable
 
@@ -37,6 +37,9 @@ _PARSE: Final = "soliplex.ingester.lib.parsing.files.parse_to_files"
 _MERGE: Final = "soliplex.ingester.lib.parsing.files.merge_files"
 _COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
 PDF: Final = "application/pdf"
+_MADE: Final = {ArtifactType.PARSED_JSON: "document", ArtifactType.PARSED_MD: "markdown"}
+IN_HAND: Final = 256 << 10
+"""Bytes of a parsed document that a process hands over. Longer ones it leaves in files: memory is the worker's."""
 SECOND_BACKEND: Final = "pypdfium2"
 """Reads PDFs that crash the first, with less of their structure."""
 
@@ -99,7 +102,8 @@ async def _parsing(path: Path, mime_type: str, processes: ProcessPool) -> AsyncG
     try:
         yield job
     finally:
-        await asyncio.to_thread(job.remove_files)
+        if job.has_files:
+            await asyncio.to_thread(job.remove_files)
 
 
 type Made = tuple[ParsedFiles, About]
@@ -114,13 +118,17 @@ class _Parsing:
     processes: ProcessPool
     _files: list[ParsedFiles] = field(default_factory=list[ParsedFiles])
 
-    async def parse(self, options: ParseOptions) -> Made:
-        """By a server, or in a process that can be killed."""
+    async def parse(self, options: ParseOptions, *, in_hand: int = IN_HAND) -> Made:
+        """By a server, or in a process that can be killed. What is short comes back without files."""
         into, name = self._new_files(), chosen_parser_name(options)
         if name == "docling-serve":
             parsed = await parser_named(name).parse(self.path, mime_type=self.mime_type, options=options)
-            return into, await asyncio.to_thread(write_files, parsed, into)
-        return into, await self._parse_here(name, options, into)
+            about = await asyncio.to_thread(write_files, parsed, into, in_hand=in_hand)
+        else:
+            about = await self._parse_here(name, options, into, in_hand=in_hand)
+        if about.contents is not None:
+            self._files.remove(into)
+        return into, about
 
     async def parse_in_parts(self, options: ParseOptions) -> Made:
         pages = cast("int | None", await self._read(_COUNT, path=self.path, mime_type=self.mime_type))
@@ -129,6 +137,10 @@ class _Parsing:
         parts = await self._parse_parts(page_ranges(pages, options.pages_per_part), options)
         into = self._new_files()
         return into, cast("About", await self._read(_MERGE, parts=parts, into=into))
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._files)
 
     def remove_files(self) -> None:
         for path in (path for files in self._files for path in files):
@@ -147,7 +159,7 @@ class _Parsing:
         async def parse_part(each: PageRange) -> Made | PermanentError:
             async with at_once:
                 try:
-                    return await self.parse(options.model_copy(update={"page_range": each}))
+                    return await self.parse(options.model_copy(update={"page_range": each}), in_hand=0)
                 except PermanentError as exc:
                     return exc
 
@@ -158,24 +170,22 @@ class _Parsing:
             raise exc.exceptions[0] from exc  # what ended the first ended the others
         return _readable(dict(zip(ranges, [task.result() for task in tasks], strict=True)))
 
-    async def _parse_here(self, name: str, options: ParseOptions, into: ParsedFiles) -> About:
+    async def _parse_here(self, name: str, options: ParseOptions, into: ParsedFiles, *, in_hand: int) -> About:
         try:
-            return await self._parse_once(name, options, into)
+            return await self._parse_once(name, options, into, in_hand)
         except HarmfulDocumentError as first:
             for other_name, other_options in _other_ways(name, options, first.harm, media_type(self.mime_type)):
                 _log.warning("%s %s its parser; it is read in another way", self.path.name, first.harm)
                 try:
-                    about = await self._parse_once(other_name, other_options, into)
+                    about = await self._parse_once(other_name, other_options, into, in_hand)
                 except PermanentError:
                     continue
                 return replace(about, warnings=(*about.warnings, _warning(first.harm, other_name)))
             raise
 
-    async def _parse_once(self, name: str, options: ParseOptions, into: ParsedFiles) -> About:
-        found = await self._read(
-            _PARSE, parser=name, path=self.path, mime_type=self.mime_type, options=options, into=into
-        )
-        return cast("About", found)
+    async def _parse_once(self, name: str, options: ParseOptions, into: ParsedFiles, in_hand: int) -> About:
+        about = {"path": self.path, "mime_type": self.mime_type, "options": options}
+        return cast("About", await self._read(_PARSE, parser=name, into=into, in_hand=in_hand, **about))
 
     async def _read(self, function: str, **arguments: object) -> object:
         seconds = time_to_read(self.path, self.mime_type)
@@ -207,9 +217,17 @@ def _readable(parts: Mapping[PageRange, Made | PermanentError]) -> list[Made]:
 
 
 async def _keep(doc_hash: str, config_id: int, files: ParsedFiles, about: About) -> dict[str, Any]:
-    artifacts = get_artifacts()
-    await artifacts.write_file(doc_hash, ArtifactType.PARSED_JSON, config_id, files.document)
-    await artifacts.write_file(doc_hash, ArtifactType.PARSED_MD, config_id, files.markdown)
+    async def write(kind: ArtifactType) -> None:
+        artifacts, name = get_artifacts(), _MADE[kind]
+        if about.contents is not None:
+            await artifacts.write(doc_hash, kind, config_id, getattr(about.contents, name))
+        else:
+            await artifacts.write_file(doc_hash, kind, config_id, getattr(files, name))
+
+    # Each waits for the disk: so both do at once.
+    for failure in await each_alone(write, _MADE):
+        if failure is not None:
+            raise failure
     told = {"pages": about.pages, "characters": about.characters, "title": about.title}
     result = {name: value for name, value in told.items() if value is not None}
     await record_history(doc_hash, HistoryAction.PARSED, meta=result)

@@ -133,4 +133,5 @@ async def _others(documents: Sequence[_Loaded]) -> tuple[list[str], dict[str, Pl
 async def _note(stored: _Loaded) -> None:
     doc_hash, result = stored.document.doc_hash, stored.result()
     config_id = stored.step["run_step"].step_config_id
-    await write_json(doc_hash, ArtifactType.RAG, config_id, {**result, "database": stored.target})
+    noted = {**result, "database": stored.target}
+    await write_json(doc_hash, ArtifactType.RAG, config_id, noted, is_short=True)
