@@ -137,7 +137,8 @@ async def test_two_who_store_the_same_configurations_at_once_do_not_wait_for_one
     driver = postgres_driver
     one = workflow({"x": {"depends_on": []}, "y": {"depends_on": []}}, workflow_id="one")
     two = workflow({"y": {"depends_on": []}, "x": {"depends_on": []}}, workflow_id="two")
-    await meet((lambda: driver.start(one), "insert_runs"), (lambda: driver.start(two), "insert_runs"))
+    at = "insert_group_with_runs"
+    await meet((lambda: driver.start(one), at), (lambda: driver.start(two), at))
     assert await scalar("SELECT count(*) FROM stepconfig") == 2
     assert len(await driver.drain()) == 4
 

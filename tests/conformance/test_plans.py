@@ -92,12 +92,16 @@ async def fill_and_close(url: str) -> None:
 class Planner:
     """Tells how a database would run a statement."""
 
+    database: str
+
     def plans(self, name: str, parameters: dict[str, Any]) -> list[str]:
         """One plan for every way in which the engine may come to run the statement."""
         raise NotImplementedError
 
 
 class SqlitePlanner(Planner):
+    database = "sqlite"
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -112,6 +116,8 @@ class SqlitePlanner(Planner):
 
 
 class PostgresPlanner(Planner):
+    database = "postgres"
+
     def __init__(self, url: str) -> None:
         self.url = sa.make_url(url)
 
@@ -180,10 +186,24 @@ class Hot:
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
     sorts: bool = False
     """It may put a handful of rows into order."""
+    on: str = "either"
+    """The database it is for."""
 
 
 RESULTS: Final = Json([{"id": step, "lease": "x", "message": "m", "tasks": 2, "output": 1} for step in IDS])
 WORKER: Final = {"worker_id": "worker-3", "lease": "x", "now": NOW, "limit": 100}
+NEW_RUNS: Final = {
+    "workflow_id": "w",
+    "batch_id": None,
+    "priority": 0,
+    "now": NOW,
+    "runs": Json([{}]),
+    "steps": 1,
+    "templates": Json([]),
+    "edges": Json([]),
+    "channel": "c",
+    "ready_types": "",
+}
 HOT: Final[dict[str, Hot]] = {
     # claiming
     "promote_due_steps": Hot("ix_runstep_available_at", {"now": NOW}),
@@ -194,20 +214,10 @@ HOT: Final[dict[str, Hot]] = {
     "claimed_runs": Hot("workflowrun", {"ids": IDS}),
     "runs_by_id": Hot("workflowrun", {"ids": IDS}),
     "start_runs": Hot("workflowrun", {"ids": IDS, "now": NOW}),
-    "insert_runs": Hot(
-        "ix_runstep_running",
-        {
-            "workflow_id": "w",
-            "group_id": 3,
-            "batch_id": None,
-            "priority": 0,
-            "now": NOW,
-            "runs": Json([{}]),
-            "steps": 5,
-            "channel": "c",
-            "ready_types": "",
-        },
-        sorts=True,
+    "insert_runs": Hot("ix_runstep_running", NEW_RUNS | {"group_id": 3}, sorts=True, on="sqlite"),
+    "insert_runs_with_steps": Hot("ix_runstep_running", NEW_RUNS | {"group_id": 3}, sorts=True, on="postgres"),
+    "insert_group_with_runs": Hot(
+        "ix_runstep_running", NEW_RUNS | {"name": "g", "param_id": "p", "total": 1}, sorts=True, on="postgres"
     ),
     # finishing
     "lock_runs": Hot("workflowrun", {"ids": IDS}, sorts=True),
@@ -288,7 +298,8 @@ def uses(plan: str, index: str) -> bool:
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_statement_goes_by_its_index(planner: Planner, name: str) -> None:
     hot = HOT[name]
-    for plan in planner.plans(name, hot.parameters):
+    plans = planner.plans(name, hot.parameters) if hot.on in {"either", planner.database} else []
+    for plan in plans:
         assert not reads_a_table_through(plan), plan
         assert not hot.index or uses(plan, hot.index), plan
         assert hot.sorts or not sorts(plan), plan

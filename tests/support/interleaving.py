@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, override
 
 import pytest
 
 from soliplex.ingester.lib.models import Database
-from soliplex.ingester.lib.models.transactions import PostgresLink, Script, single
+from soliplex.ingester.lib.models.statements import Call
+from soliplex.ingester.lib.models.transactions import PostgresLink, Rows, Script
 
 
 def recorded[R](script: Script[R], into: list[str]) -> Script[R]:
@@ -53,19 +54,13 @@ _gate: ContextVar[Gate | None] = ContextVar("_gate", default=None)
 
 
 class _GatedLink(PostgresLink):
-    async def _drive[R](self, script: Script[R]) -> R:
+    @override
+    async def read(self, call: Call) -> Rows:
         gate = _gate.get()
-        if gate is None:
-            return await super()._drive(script)
-        try:
-            call = next(script)
-            while True:
-                if call.statement.name == gate.before:
-                    gate.reached.set()
-                    await gate.opened.wait()
-                call = script.send(await super()._drive(single(call)))
-        except StopIteration as done:
-            return done.value
+        if gate is not None and call.statement.name == gate.before:
+            gate.reached.set()
+            await gate.opened.wait()
+        return await super().read(call)
 
 
 @contextmanager

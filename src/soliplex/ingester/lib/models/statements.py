@@ -40,6 +40,11 @@ class Call(NamedTuple):
 
     statement: Statement
     parameters: Mapping[str, Any]
+    is_last: bool = False
+
+    def last(self) -> Call:
+        """The last of its script: if it is also the first, it needs no transaction but its own."""
+        return self._replace(is_last=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,11 @@ def load_statements(folder: Path) -> Statements:
     for_postgres, for_sqlite = _resolve(portable | postgres), _resolve(portable | sqlite)
     return Statements(
         {
-            name: _statement(name, sqlite=for_sqlite[name], postgres=for_postgres[name])
+            name: _statement(
+                name,
+                sqlite=for_sqlite.get(name, f"{name} is for PostgreSQL only"),
+                postgres=for_postgres.get(name, f"{name} is for SQLite only"),
+            )
             for name in sorted(for_postgres.keys() | for_sqlite.keys())
         }
     )

@@ -68,20 +68,24 @@ class PostgresLink:
         self._connection = connection
 
     async def transact[R](self, script: Script[R]) -> R:
+        try:
+            call = next(script)
+            if call.is_last:
+                script.send(await self.read(call))
+                raise AssertionError(f"{call.statement.name} was not the last statement")
+        except StopIteration as done:
+            return done.value
         async with self._connection.transaction():
-            return await self._drive(script)
+            return await self._drive(script, call)
 
     async def read(self, call: Call) -> Rows:
         rows: Any = await self._connection.fetch(call.statement.postgres, *_values(call))
         return rows
 
-    async def _drive[R](self, script: Script[R]) -> R:
-        fetch = self._connection.fetch
+    async def _drive[R](self, script: Script[R], call: Call) -> R:
         try:
-            call = next(script)
             while True:
-                rows: Any = await fetch(call.statement.postgres, *_values(call))
-                call = script.send(rows)
+                call = script.send(await self.read(call))
         except StopIteration as done:
             return done.value
 

@@ -62,23 +62,9 @@ async def create_run_group(
     now: datetime | None = None,
 ) -> Created:
     """Start a group with these runs. `resource_keys` gives steps, by key, the resource each needs to itself."""
-    moment = now or utcnow()
-    plan = Plan(workflow, params, batch_id, priority, resource_keys or {}, moment)
+    plan = Plan(workflow, params, batch_id, priority, resource_keys or {}, now or utcnow())
 
-    def script() -> Script[Created]:
-        rows = yield SQL.insert_group(
-            name=name,
-            workflow_id=workflow.id,
-            param_id=params.id if params else "",
-            batch_id=batch_id,
-            runs=len(runs),
-            now=moment,
-        )
-        group_id = rows[0]["id"]
-        run_ids = yield from _insert_runs(plan, group_id, runs)
-        return Created(group_id, run_ids)
-
-    created = await Database.transact(script())
+    created = await Database.transact(_insert_group(plan, name, runs))
     work_is_ready()
     return created
 
@@ -128,28 +114,51 @@ def add_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[i
     return (yield from _insert_runs(plan, group_id, runs))
 
 
+def _insert_group(plan: Plan, name: str | None, runs: Sequence[NewRun]) -> Script[Created]:
+    group: dict[str, Any] = {"name": name, "param_id": plan.params.id if plan.params else ""}
+    if runs and Database.is_postgres():
+        facts = yield from _facts(plan, runs)
+        rows = yield SQL.insert_group_with_runs(**group, **facts, total=len(runs)).last()
+        return Created(rows[0]["run_group_id"], sorted(row["id"] for row in rows))
+    found = yield SQL.insert_group(
+        **group, workflow_id=plan.workflow.id, batch_id=plan.batch_id, runs=len(runs), now=plan.now
+    )
+    group_id = found[0]["id"]
+    return Created(group_id, (yield from _insert_runs(plan, group_id, runs)))
+
+
 def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
     if not runs:
         return []
-    config_ids = yield from _step_configs(plan)
-    rows = yield SQL.insert_runs(
-        workflow_id=plan.workflow.id,
-        group_id=group_id,
-        batch_id=plan.batch_id,
-        priority=plan.priority,
-        now=plan.now,
-        runs=Json([run.packed() for run in runs]),
-        steps=len(plan.workflow.steps),
-        channel=WORK_CHANNEL,
-        ready_types=_ready_types(plan.workflow),
-    )
+    facts = yield from _facts(plan, runs)
+    if Database.is_postgres():
+        rows = yield SQL.insert_runs_with_steps(group_id=group_id, **facts)
+        return sorted(row["id"] for row in rows)
+    rows = yield SQL.insert_runs(group_id=group_id, **facts)
     run_ids = sorted(row["id"] for row in rows)
     new_runs: dict[str, Any] = {"group_id": group_id, "first_id": run_ids[0]}
-    yield SQL.insert_steps(**new_runs, templates=Json(_templates(plan, config_ids)), now=plan.now)
-    if edges := _edges(plan.workflow):
-        yield SQL.insert_edges(**new_runs, edges=Json(edges))
+    yield SQL.insert_steps(**new_runs, templates=facts["templates"], now=plan.now)
+    if plan.workflow.steps[1:]:
+        yield SQL.insert_edges(**new_runs, edges=facts["edges"])
     yield from reopen_batches([plan.batch_id] if plan.batch_id is not None else [])
     return run_ids
+
+
+def _facts(plan: Plan, runs: Sequence[NewRun]) -> Script[dict[str, Any]]:
+    """What is to be inserted."""
+    config_ids = yield from _step_configs(plan)
+    return {
+        "workflow_id": plan.workflow.id,
+        "batch_id": plan.batch_id,
+        "priority": plan.priority,
+        "now": plan.now,
+        "runs": Json([run.packed() for run in runs]),
+        "steps": len(plan.workflow.steps),
+        "templates": Json(_templates(plan, config_ids)),
+        "edges": Json(_edges(plan.workflow)),
+        "channel": WORK_CHANNEL,
+        "ready_types": _ready_types(plan.workflow),
+    }
 
 
 def _ready_types(workflow: WorkflowDefinition) -> str:

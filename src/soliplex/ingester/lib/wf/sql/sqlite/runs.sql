@@ -1,0 +1,30 @@
+-- :name insert_runs
+{with_queue_front}
+INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
+                         status_date, status_meta, run_params, input, remaining_steps, failed_steps, queue_key)
+SELECT :workflow_id, :group_id, :batch_id, json_extract(x.value, '$.doc_id'), :priority, :now, 'PENDING', :now, '{}',
+       coalesce(x.value -> '$.params', '{}'), x.value -> '$.input', :steps, 0, front.queue_key + x.key
+  FROM front CROSS JOIN json_each(:runs) x
+RETURNING id;
+
+-- :name insert_steps
+INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
+                     created_date, priority, queue_key, retry, retries, status, status_meta, resource_key,
+                     remaining_deps, remaining_tasks, timeout_seconds, isolation, optional)
+SELECT r.id, json_extract(t.value, '$.number'), json_extract(t.value, '$.name'), json_extract(t.value, '$.config_id'),
+       json_extract(t.value, '$.type'), json_extract(t.value, '$.is_last'), :now, r.priority, r.queue_key, 0,
+       json_extract(t.value, '$.retries'), 'PENDING', '{}', json_extract(t.value, '$.resource_key'),
+       json_extract(t.value, '$.deps'), 0, json_extract(t.value, '$.timeout'), json_extract(t.value, '$.isolation'),
+       json_extract(t.value, '$.optional')
+  FROM workflowrun r CROSS JOIN json_each(:templates) t
+ WHERE r.run_group_id = :group_id AND r.id >= :first_id
+ ORDER BY r.id, t.key;
+
+-- :name insert_edges
+INSERT INTO runstepdependency (depends_on_id, step_id)
+SELECT a.id, b.id
+  FROM workflowrun r
+       CROSS JOIN json_each(:edges) e
+       JOIN runstep a ON a.workflow_run_id = r.id AND a.workflow_step_number = json_extract(e.value, '$[0]')
+       JOIN runstep b ON b.workflow_run_id = r.id AND b.workflow_step_number = json_extract(e.value, '$[1]')
+ WHERE r.run_group_id = :group_id AND r.id >= :first_id;
