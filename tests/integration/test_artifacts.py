@@ -26,12 +26,15 @@ from soliplex.ingester.lib.storage import (
     StoreUnavailableError,
     Stray,
     StrayKind,
+    envelope,
     find_strays,
     get_artifacts,
     open_artifacts,
     remove_strays,
 )
+from soliplex.ingester.lib.storage.artifacts import LARGEST_HELD
 from soliplex.ingester.lib.storage.blobs import BLOCK
+from soliplex.ingester.lib.storage.fs import FolderBlobs
 from tests.support.s3 import S3Server, open_s3_server
 
 TEXT = b"# All work and no play\n" * 120_000
@@ -140,6 +143,78 @@ async def test_a_spool_stays_until_its_document_is_seen_to_be_kept(artifacts: Ar
     assert await artifacts.release(received)
     assert spools(artifacts) == []
     assert await read(artifacts, received.hash) == TEXT
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"x" * LARGEST_HELD], ids=["empty", "one", "largest"])
+async def test_a_small_document_is_held_and_written_once(artifacts: Artifacts, content: bytes) -> None:
+    received = await artifacts.receive(pieces(content), limit=None, hold=True)
+    is_held = isinstance(artifacts.store, FolderBlobs) and not spools(artifacts)
+    assert (received.hash, received.size, received.held) == (
+        hash_of(content),
+        len(content),
+        content if is_held else None,
+    )
+    assert not await artifacts.release(received)
+    for _ in range(2):
+        await artifacts.keep_copy(received)
+        assert await read(artifacts, received.hash) == content
+    await artifacts.delete(received.hash, [])
+    assert not await artifacts.release(received)
+    await artifacts.keep_copy(received)
+    assert await artifacts.release(received)
+    assert spools(artifacts) == []
+    assert await read(artifacts, received.hash) == content
+
+
+async def test_a_document_that_is_not_small_is_not_held(folder: Artifacts) -> None:
+    received = await folder.receive(pieces(b"x" * LARGEST_HELD, b"x"), limit=None, hold=True)
+    assert received.held is None
+    assert spools(folder) == [received.path]
+
+
+async def test_a_held_document_can_be_put_into_a_file_and_kept(folder: Artifacts) -> None:
+    held = await folder.receive(pieces(b"hello"), limit=None, hold=True)
+    spooled = await folder.as_file(held)
+    assert (spooled.held, spooled.path.read_bytes()) == (None, b"hello")
+    assert await folder.as_file(spooled) is spooled
+    await folder.discard(spooled)
+    assert await folder.keep(held)
+    assert spools(folder) == []
+    assert await folder.verify([held.hash]) == {held.hash: Integrity.OK}
+
+
+async def test_many_held_documents_are_kept_together_and_one_that_fails_fails_alone(folder: Artifacts) -> None:
+    contents = [str(number).encode() for number in range(20)]
+    received = [await folder.receive(pieces(content), limit=None, hold=True) for content in contents]
+    assert isinstance(folder.store, FolderBlobs)
+    # A folder stands where the first is to be, and other bytes where the second is.
+    folder.store.path_of(folder.layout.document(received[0].hash)).mkdir(parents=True)
+    await folder.store.put(folder.layout.document(received[1].hash), b"damaged")
+    outcomes = await asyncio.gather(*map(folder.keep_copy, [*received, received[5]]), return_exceptions=True)
+    assert isinstance(outcomes[0], StoreUnavailableError)
+    assert outcomes[1:] == [None] * 20
+    found = await folder.verify([each.hash for each in received[1:]])
+    assert set(found.values()) == {Integrity.OK}
+    assert spools(folder) == []
+
+
+async def test_held_documents_leave_the_last_of_the_disk_free(
+    folder: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received = await folder.receive(pieces(b"hello"), limit=None, hold=True)
+    free = get_settings().file_store_reserve + 4
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=free))
+    with pytest.raises(NoRoomError):
+        await folder.keep_copy(received)
+    assert not await folder.has_document(received.hash)
+
+
+async def test_what_looks_like_an_envelope_is_packed_though_it_was_held(folder: Artifacts) -> None:
+    content = envelope.compress(b"an envelope in an envelope" * 100)
+    received = await folder.receive(pieces(content), limit=None, hold=True)
+    await folder.keep_copy(received)
+    assert await read(folder, received.hash) == content
+    assert spools(folder) == []
 
 
 async def test_keys_are_those_of_the_specification(artifacts: Artifacts) -> None:

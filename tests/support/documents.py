@@ -7,7 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from soliplex.ingester.lib import operations as documents
-from soliplex.ingester.lib.operations.ingestion import Ingested, NewDocument
+from soliplex.ingester.lib.operations.ingestion import NewDocument
+from soliplex.ingester.lib.operations.recording import Ingested
 
 SOURCE = "files"
 

@@ -12,18 +12,18 @@ import sys
 from typing import NoReturn
 
 from soliplex.ingester.lib.models import Database
-from soliplex.ingester.lib.operations import ingestion
+from soliplex.ingester.lib.operations import recording
 from tests.support.documents import upload
 
 
-def die(*_facts: object) -> NoReturn:
+def die(*_facts: object, **_options: object) -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("still alive")
 
 
 async def main(url: str, batch_id: str, content: str) -> None:
     await Database.initialize(url)
-    ingestion._record = die
+    recording.recorded = die
     await upload("/killed", content.encode(), int(batch_id))
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+import asyncpg
 import pytest
+from sqlmodel import select
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
-from soliplex.ingester.lib.models import Database, HistoryAction
+from soliplex.ingester.lib.models import Database, DocumentURI, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.operations import deletion, ingestion
-from soliplex.ingester.lib.operations.ingestion import Change, NewDocument
+from soliplex.ingester.lib.operations import deletion, ingestion, recording
+from soliplex.ingester.lib.operations.ingestion import NewDocument
+from soliplex.ingester.lib.operations.recording import Change, Ingested
 from soliplex.ingester.lib.storage import Artifacts, DocumentTooLargeError, Received, find_strays
 from tests.support.documents import SOURCE, hash_of, new_batch, pieces, upload
 from tests.support.engine import rows_of, scalar
@@ -200,6 +206,71 @@ async def test_the_same_uri_and_content_at_once_is_one_version(database: type[Da
     await assert_every_document_is_stored(artifacts)
 
 
+async def test_uploads_at_once_are_recorded_together_and_each_for_itself(
+    database: type[Database], artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch_id, other = await new_batch(), await new_batch()
+    await upload("changed", b"old", batch_id)
+    await upload("moved", b"moved", other)
+    await upload("same", b"same", batch_id, meta={"a": 1, "b": 1})
+    groups: list[int] = []
+    script = recording.recorded
+
+    def counted(arrivals: Sequence[recording.Arrival], *args: Any, **options: Any) -> Any:
+        groups.append(len(arrivals))
+        return script(arrivals, *args, **options)
+
+    monkeypatch.setattr(recording, "recorded", counted)
+    arrivals = [
+        arrival("changed", b"new", batch_id),
+        arrival("moved", b"moved", batch_id),
+        arrival("same", b"same", batch_id, meta={"b": 2}),
+        arrival("nowhere", b"nowhere", 99),
+        *(arrival(f"uri {number}", f"content {number}".encode(), batch_id) for number in range(10)),
+        arrival("changed", b"newer", batch_id),
+        arrival("another", b"new", batch_id),
+    ]
+    made = await asyncio.gather(*map(recording.record, arrivals), return_exceptions=True)
+    assert groups == [14, 2]
+    assert isinstance(made[3], NotFoundError)
+    changes = [each.change for each in made if isinstance(each, Ingested)]
+    created, updated = Change.CREATED, Change.UPDATED
+    assert changes == [updated, Change.MOVED, Change.NOTHING, *[created] * 10, updated, created]
+    assert [each.version for each in made if isinstance(each, Ingested) and each.uri == "changed"] == [2, 3]
+    assert await scalar("SELECT count(*) FROM documenturi") == 14
+    assert await scalar("SELECT count(*) FROM documenturihistory") == 3 + 13
+    assert await scalar("SELECT count(*) FROM document WHERE hash = '" + hash_of(b"nowhere") + "'") == 0
+    found = await documents.document_info(hash_of(b"same"))
+    assert found.document.doc_meta == {"a": 1, "b": 2}
+
+
+async def test_a_document_that_spoils_its_group_spoils_nothing_but_itself(
+    database: type[Database], artifacts: Artifacts
+) -> None:
+    batch_id = await new_batch()
+    good = [arrival(f"uri {number}", f"content {number}".encode(), batch_id) for number in range(4)]
+    bad = replace(arrival("bad", b"bad", batch_id), size=-1)
+    made = await asyncio.gather(*map(recording.record, [*good, bad]), return_exceptions=True)
+    assert [type(each) for each in made[:4]] == [Ingested] * 4
+    assert isinstance(made[4], asyncpg.CheckViolationError | sqlite3.IntegrityError)
+    assert await scalar("SELECT count(*) FROM documenturi") == 4
+
+
+async def test_uploads_do_not_wait_for_one_that_must_wait(database: type[Database], artifacts: Artifacts) -> None:
+    if not Database.is_postgres():
+        pytest.skip("SQLite has one writer, for whom all wait")
+    batch_id = await new_batch()
+    await upload("held", b"old", batch_id)
+    async with Database.session() as session:
+        await session.exec(select(DocumentURI).where(DocumentURI.uri == "held").with_for_update())
+        waiting = asyncio.create_task(upload("held", b"new", batch_id))
+        others = await asyncio.gather(*(upload(f"uri {n}", f"content {n}".encode(), batch_id) for n in range(5)))
+        assert [each.change for each in others] == [Change.CREATED] * 5
+        assert not waiting.done()
+    assert (await waiting).change is Change.UPDATED
+    await assert_every_document_is_stored(artifacts)
+
+
 async def test_deleting_and_uploading_at_once_never_loses_bytes_of_a_document(
     database: type[Database], artifacts: Artifacts
 ) -> None:
@@ -217,6 +288,18 @@ async def test_deleting_and_uploading_at_once_never_loses_bytes_of_a_document(
         )
     await assert_every_document_is_stored(artifacts)
     assert await stored_bytes(artifacts, hash_of(b"contested")) == b"contested"
+
+
+def arrival(uri: str, content: bytes, batch_id: int, meta: dict[str, Any] | None = None) -> recording.Arrival:
+    return recording.Arrival(
+        doc_hash=hash_of(content),
+        size=len(content),
+        mime_type="text/plain",
+        uri=uri,
+        source=SOURCE,
+        batch_id=batch_id,
+        meta=meta or {},
+    )
 
 
 class PausedAt:
@@ -264,15 +347,15 @@ async def test_bytes_that_a_removal_took_before_the_rows_are_kept_once_more(
 ) -> None:
     batch_id = await new_batch()
     await upload("a", b"contested", batch_id)
-    original = artifacts.keep
+    original = artifacts.keep_copy
 
     async def keep_and_lose(received: Received) -> None:
-        monkeypatch.setattr(artifacts, "keep", original)
+        monkeypatch.setattr(artifacts, "keep_copy", original)
         await original(received)
         await documents.delete_document_uri_by_uri("a", SOURCE)
         assert not await artifacts.has_document(received.hash)
 
-    monkeypatch.setattr(artifacts, "keep", keep_and_lose)
+    monkeypatch.setattr(artifacts, "keep_copy", keep_and_lose)
     assert (await upload("b", b"contested", batch_id)).change is Change.CREATED
     await assert_every_document_is_stored(artifacts)
 
@@ -302,11 +385,11 @@ async def test_a_crash_before_the_rows_leaves_bytes_that_a_clean_up_finds(
     class CrashError(Exception):
         pass
 
-    def crash(*args: object) -> object:
+    def crash(*args: object, **options: object) -> object:
         raise CrashError
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingestion, "_record", crash)
+        patch.setattr(recording, "recorded", crash)
         with pytest.raises(CrashError):
             await upload("a", b"hello", batch_id)
     assert await artifacts.has_document(hash_of(b"hello"))

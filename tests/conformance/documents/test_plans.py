@@ -13,7 +13,9 @@ from soliplex.ingester.lib.models.statements import Statements
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.wf.sql import SQL as ENGINE_SQL
 
-TABLES: Final = "document|documenturi|documenturihistory|documentremoval|workflowrun|runstep|lifecyclehistory"
+TABLES: Final = (
+    "documentbatch|document|documenturi|documenturihistory|documentremoval|workflowrun|runstep|lifecyclehistory"
+)
 NAMES: Final = ["a", "b"]
 IDS: Final = [1, 2]
 
@@ -36,6 +38,10 @@ CASES: Final[list[tuple[Statements, str, dict[str, Any]]]] = [
     (SQL, "delete_uris", {"ids": IDS}),
     (SQL, "delete_documents", {"hashes": NAMES}),
     (SQL, "removals_of", {"hash": "a"}),
+    (SQL, "removals_begun", {"hashes": NAMES, "target": "t"}),
+    (SQL, "find_batches", {"ids": IDS}),
+    (SQL, "lock_known_documents", {"hashes": NAMES}),
+    (SQL, "lock_known_uris", {"places": '[["a", "s"], ["b", "s"]]'}),
     (ENGINE_SQL, "lock_runs_of_documents", {"doc_ids": NAMES}),
     (ENGINE_SQL, "resources_of_runs", {"ids": IDS}),
     (ENGINE_SQL, "delete_edges_of_runs", {"ids": IDS}),

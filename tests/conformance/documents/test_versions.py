@@ -16,7 +16,7 @@ from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Rows, Script, single
 from soliplex.ingester.lib.operations import removals
-from soliplex.ingester.lib.operations.ingestion import Ingested
+from soliplex.ingester.lib.operations.recording import Ingested
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.versions import ChunkChange, rollback
 from soliplex.ingester.lib.storage import Artifacts

@@ -7,6 +7,6 @@ beginning does not suffice, and never more than a bounded part of it.
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.mime.detection import UNKNOWN, detect_mime_type
+from soliplex.ingester.lib.mime.detection import UNKNOWN, detect_mime_type, needs_file
 
-__all__ = ["UNKNOWN", "detect_mime_type"]
+__all__ = ["UNKNOWN", "detect_mime_type", "needs_file"]

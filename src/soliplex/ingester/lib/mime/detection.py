@@ -52,6 +52,11 @@ def detect_mime_type(
     return _BINARY_BY_EXTENSION.get(extension) or _claim(declared) or UNKNOWN
 
 
+def needs_file(head: bytes) -> bool:
+    """Whether `detect_mime_type` looks beyond the beginning of what begins so, at the file itself."""
+    return head.startswith((ZIP, OLE))
+
+
 def _beginning(path: Path, size: int) -> bytes:
     with path.open("rb") as file:
         return file.read(size)

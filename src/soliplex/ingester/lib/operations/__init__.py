@@ -46,15 +46,10 @@ from soliplex.ingester.lib.operations.errors import (
     VersionGoneError,
     VersionNotFoundError,
 )
-from soliplex.ingester.lib.operations.ingestion import (
-    Change,
-    Ingested,
-    NewDocument,
-    ingest_document,
-    ingest_received,
-)
+from soliplex.ingester.lib.operations.ingestion import NewDocument, ingest_document, ingest_received
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
+from soliplex.ingester.lib.operations.recording import Change, Ingested
 from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
 from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
 from soliplex.ingester.lib.operations.starting import Started, start_document_workflow, start_workflows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.gathering import Gathering
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import envelope
 from soliplex.ingester.lib.storage.blobs import BlobStore
@@ -26,6 +27,8 @@ from soliplex.ingester.lib.storage.threads import in_thread
 
 DELETED_AT_ONCE: Final = 10_000
 VERIFIED_AT_ONCE: Final = 4
+LARGEST_HELD: Final = 64 << 10
+"""Most texts are smaller. Larger ones cost more to write than a hop to a thread does."""
 
 
 class Integrity(StrEnum):
@@ -44,21 +47,30 @@ class Artifacts:
         self.spool = spool
         self.layout = layout
         self._compress = compress
+        self._keeping = Gathering(self._keep_held)
+        self._looking = Gathering(self._look)
 
     async def receive(
-        self, content: AsyncIterable[bytes], *, limit: int | None, expected: int | None = None
+        self, content: AsyncIterable[bytes], *, limit: int | None, expected: int | None = None, hold: bool = False
     ) -> Received:
         """Take in a document, hashing as it comes. The caller then keeps it, or discards it.
 
-        DocumentTooLargeError as soon as the limit is passed, and before the disk is full.
+        DocumentTooLargeError as soon as the limit is passed, and before the disk is full. With `hold`, a small one is
+        not written to the spool, but held until `keep_copy` writes it, with others, to where it belongs.
         """
-        return await self.spool.receive(content, limit=limit, expected=expected)
+        largest = LARGEST_HELD if hold and isinstance(self.store, FolderBlobs) and not self._compress else 0
+        return await self.spool.receive(content, limit=limit, expected=expected, hold=largest)
+
+    async def as_file(self, received: Received) -> Received:
+        """The same document, in the spool even if it was held: for those who need to look into a file."""
+        return await self.spool.write(received)
 
     async def keep(self, received: Received) -> bool:
         """Make a received document durable under its hash, and remove its spool; False if it was there already.
 
         If this fails, the spool is still there: keep it once more, or discard it.
         """
+        received = await self.spool.write(received)
         is_new = await self.document_size(received.hash) != received.size
         if is_new:
             await self._put(self.layout.document(received.hash), received.path, received.head)
@@ -70,8 +82,7 @@ class Artifacts:
         """As `keep`, but the spool stays: what is kept may be lost again to a removal that is under way."""
         if await self._link(received):
             return
-        second = replace(received, path=self.spool.new_path())
-        await in_thread(_duplicate, received.path, second.path)
+        second = await self._second(received)
         try:
             await self.keep(second)
         except BaseException:
@@ -81,6 +92,8 @@ class Artifacts:
     async def release(self, received: Received) -> bool:
         """Remove the spool of a document that is kept; False, and it stays, if the document is not there any more."""
         key = self.layout.document(received.hash)
+        if received.held is not None:
+            return await self._looking.submit(key)
         if isinstance(self.store, FolderBlobs):
             return await self.store.release_file(key, received.path)
         if await self.store.size(key) is None:
@@ -90,7 +103,8 @@ class Artifacts:
 
     async def discard(self, received: Received) -> None:
         """Forget a received document; one that is kept stays kept."""
-        await in_thread(received.path.unlink, missing_ok=True)
+        if received.held is None:
+            await in_thread(received.path.unlink, missing_ok=True)
 
     def read_document(self, doc_hash: str) -> AsyncGenerator[bytes]:
         """The document in blocks; NotFoundError on the first step, where there is none. Who stops early closes it."""
@@ -174,7 +188,7 @@ class Artifacts:
     async def check(self) -> None:
         """StorageError if nothing could be stored now."""
         await self.store.check()
-        await in_thread(self.spool.check)
+        await in_thread(self.spool.see_room_for, 1)
 
     async def close(self) -> None:
         await self.store.close()
@@ -183,7 +197,31 @@ class Artifacts:
         """Keep it in one hop to a thread in place of four: most uploads are small, and hops are what they cost."""
         if not isinstance(self.store, FolderBlobs) or self._packs(received.head):
             return False
+        if received.held is not None:
+            return await self._keeping.submit(received)
         return await self.store.link_file(self.layout.document(received.hash), received.path)
+
+    async def _keep_held(self, group: Sequence[Received]) -> Sequence[bool | Exception]:
+        keys = [self.layout.document(each.hash) for each in group]
+        contents = {key: each.held or b"" for key, each in zip(keys, group, strict=True)}
+        kept = await in_thread(self._write_all, contents)
+        return [kept[key] for key in keys]
+
+    def _write_all(self, contents: dict[str, bytes]) -> Mapping[str, bool | Exception]:
+        assert isinstance(self.store, FolderBlobs)
+        self.spool.see_room_for(sum(map(len, contents.values())))
+        return self.store.write_all(contents)
+
+    async def _look(self, keys: Sequence[str]) -> Sequence[bool]:
+        assert isinstance(self.store, FolderBlobs)
+        return await self.store.have(keys)
+
+    async def _second(self, received: Received) -> Received:
+        if received.held is not None:
+            return await self.spool.write(received)
+        second = replace(received, path=self.spool.new_path())
+        await in_thread(_duplicate, received.path, second.path)
+        return second
 
     def _packs(self, head: bytes) -> bool:
         """Whether what begins so is stored in an envelope: to be smaller, or since it looks like one itself."""

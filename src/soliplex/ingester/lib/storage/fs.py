@@ -10,17 +10,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import batched
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 from uuid import uuid4
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, checked
-from soliplex.ingester.lib.storage.errors import NoRoomError, StoreUnavailableError
+from soliplex.ingester.lib.storage.errors import NoRoomError, StorageError, StoreUnavailableError
 from soliplex.ingester.lib.storage.threads import in_thread
 
 INCOMING: Final = ".incoming"
@@ -55,6 +57,30 @@ class FolderBlobs:
     async def release_file(self, key: str, path: Path) -> bool:
         """Unlink a file whose content is stored under the key; False, and it stays, if that is not so."""
         return await in_thread(_release, path, self.path_of(key))
+
+    async def have(self, keys: Sequence[str]) -> Sequence[bool]:
+        """Which of these blobs are there, in one hop."""
+        paths = [self.path_of(key) for key in keys]
+        return await in_thread(lambda: [_size(path) is not None for path in paths])
+
+    def write_all(self, contents: Mapping[str, bytes]) -> dict[str, bool | Exception]:
+        """Store small blobs, each unless one of its size is there already; this blocks, so call it in a thread.
+
+        False: what is there is of another size. What fails does so for itself. Blobs that are written before the first
+        is brought to the disk go there together, on file systems with a journal.
+        """
+        name = f"{self.incoming}/{uuid4().hex}"
+        files = {
+            key: _Small(f"{self.root}/{checked(key)}", content, f"{name}-{number}")
+            for number, (key, content) in enumerate(contents.items())
+        }
+        with _explained():
+            make_folders(self.incoming)
+        for step in (_Small.write, _Small.move_in):
+            for file in files.values():
+                file.attempt(step)
+        _sync_folders([file for file in files.values() if file.outcome is True])
+        return {key: file.outcome or False for key, file in files.items()}
 
     async def put(self, key: str, content: bytes) -> None:
         await in_thread(self._write, self.path_of(key), content)
@@ -135,9 +161,73 @@ class FolderBlobs:
             yield Blob(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
+@dataclass(slots=True)
+class _Small:
+    """A small blob on its way to its place, in steps. It has an outcome as soon as there is nothing more to do."""
+
+    target: str
+    content: bytes
+    path: str
+    descriptor: int = -1
+    outcome: bool | Exception | None = None
+
+    def attempt(self, step: Callable[[Self], bool | None]) -> None:
+        if self.outcome is not None:
+            return
+        try:
+            with _explained():
+                self.outcome = step(self)
+        except Exception as exc:  # noqa: BLE001  the others of its group go on; this one's owner is told
+            self.outcome = exc
+            self._give_up()
+
+    def write(self) -> bool | None:
+        if (there := _size(self.target)) is not None:
+            return there == len(self.content)
+        self.descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        rest = memoryview(self.content)
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
+        return None
+
+    def move_in(self) -> bool:
+        os.fsync(self.descriptor)
+        self._close()
+        try:
+            os.rename(self.path, self.target)  # noqa: PTH104  a path object for each would cost more than the call
+        except FileNotFoundError:  # the first of its folder
+            make_folders(Path(self.target).parent)
+            os.rename(self.path, self.target)  # noqa: PTH104
+        return True
+
+    def _give_up(self) -> None:
+        self._close()
+        Path(self.path).unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _sync_folders(files: Sequence[_Small]) -> None:
+    """Bring the names of files to the disk; also of those that were there: whoever wrote them may still be about to."""
+    by_folder: defaultdict[str, list[_Small]] = defaultdict(list)
+    for file in files:
+        by_folder[file.target.rpartition("/")[0]].append(file)
+    for folder, its in by_folder.items():
+        try:
+            with _explained():
+                sync(folder)
+        except StorageError as exc:
+            for file in its:
+                file.outcome = exc
+
+
 def _link_in(path: Path, target: Path) -> bool:
     with _explained():
         if (there := _size(target)) is not None:
+            sync(target.parent)  # whoever wrote it may still be about to
             return there == path.stat().st_size
         sync(path)
         try:
@@ -172,7 +262,7 @@ def make_folders(folder: Path) -> None:
     sync(folder.parent)
 
 
-def sync(path: Path) -> None:
+def sync(path: Path | str) -> None:
     """Bring a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -203,9 +293,9 @@ def _open(path: Path, key: str) -> tuple[BinaryIO, bytes]:
         raise
 
 
-def _size(path: Path) -> int | None:
+def _size(path: Path | str) -> int | None:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116  it may be a text
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -2,7 +2,7 @@
 
 Nothing is held in memory beyond a block. The spool lies on the file system of the store, where that is a folder, so
 that keeping a document is renaming it. A spool that nobody keeps or discards, since its process died, stays there until
-`find_strays` finds it.
+`find_strays` finds it. A small document may be held in memory instead, until it is brought to its place with others.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Received:
     head: bytes
     """Its beginning, from which its type can be told."""
     path: Path
+    """The file it is in; where it would be, if it is held."""
+    held: bytes | None = None
+    """All of it, where it is small and in no file yet."""
 
 
 class Spool:
@@ -42,11 +45,17 @@ class Spool:
         self._head = head
 
     async def receive(
-        self, content: AsyncIterable[bytes], *, limit: int | None = None, expected: int | None = None
+        self,
+        content: AsyncIterable[bytes],
+        *,
+        limit: int | None = None,
+        expected: int | None = None,
+        hold: int = 0,
     ) -> Received:
         """Write the content to a new file; what goes wrong leaves none behind.
 
         `expected` is the size that the sender announced: with it, what cannot be taken is refused before it is sent.
+        Content of at most `hold` bytes is held in memory, and written to no file.
         """
         if limit is not None and expected is not None and expected > limit:
             raise DocumentTooLargeError(limit)
@@ -59,8 +68,21 @@ class Spool:
                 if held:
                     await in_thread(incoming.write, held)
                 held = block
+            if hold and len(held) <= hold and not incoming.has_begun:
+                return incoming.hold(held)
             # The last block and the end in one hop: most documents have one block.
             return await in_thread(incoming.finish, held)
+        except BaseException:
+            incoming.remove()
+            raise
+
+    async def write(self, received: Received) -> Received:
+        """The same document, in a file if it was held."""
+        if received.held is None:
+            return received
+        incoming = _Incoming(self.new_path(), reserve=self._reserve, head=self._head)
+        try:
+            return await in_thread(incoming.finish, received.held)
         except BaseException:
             incoming.remove()
             raise
@@ -68,9 +90,9 @@ class Spool:
     def new_path(self) -> Path:
         return self.folder / uuid4().hex
 
-    def check(self) -> None:
-        """NoRoomError or StoreUnavailableError if nothing could be received now."""
-        _Incoming(self.new_path(), reserve=self._reserve, head=0).see_room_for(1)
+    def see_room_for(self, size: int) -> None:
+        """NoRoomError or StoreUnavailableError if so much could not be received now."""
+        _Incoming(self.folder / "any", reserve=self._reserve, head=0).see_room_for(size)
 
 
 async def _blocks(content: AsyncIterable[bytes], limit: int | None) -> AsyncIterator[bytes]:
@@ -106,24 +128,38 @@ class _Incoming:
         if size > room:
             raise NoRoomError(room)
 
+    @property
+    def has_begun(self) -> bool:
+        return self._size > 0
+
     def write(self, block: bytes) -> None:
         self.see_room_for(len(block))
-        if len(self._head) < self._head_size:
-            self._head += block[: self._head_size - len(self._head)]
-        self._digest.update(block)
-        self._size += len(block)
+        self._count(block)
         self._append(block)
 
     def finish(self, last_block: bytes) -> Received:
         self.write(last_block)
         assert self._file is not None
         self._file.close()
-        return Received(f"sha256-{self._digest.hexdigest()}", self._size, self._head, self._path)
+        return self._received()
+
+    def hold(self, only_block: bytes) -> Received:
+        self._count(only_block)
+        return self._received(only_block)
 
     def remove(self) -> None:
         if self._file is not None:
             self._file.close()
             self._path.unlink(missing_ok=True)
+
+    def _count(self, block: bytes) -> None:
+        if len(self._head) < self._head_size:
+            self._head += block[: self._head_size - len(self._head)]
+        self._digest.update(block)
+        self._size += len(block)
+
+    def _received(self, held: bytes | None = None) -> Received:
+        return Received(f"sha256-{self._digest.hexdigest()}", self._size, self._head, self._path, held)
 
     def _append(self, block: bytes) -> None:
         try:

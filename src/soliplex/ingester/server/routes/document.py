@@ -197,7 +197,7 @@ class _Upload:
             new = self._new_document(validated(UploadFields, fields)).checked()
             await operations.require_batch(new.batch_id)
             self._batch_is_known = True
-        received = await get_artifacts().receive(part.content, limit=self._limit, expected=part.expected)
+        received = await get_artifacts().receive(part.content, limit=self._limit, expected=part.expected, hold=True)
         self._received = received
         if part.content_type and not part.content_type.startswith(ANY_BYTES):
             self._declared = part.content_type

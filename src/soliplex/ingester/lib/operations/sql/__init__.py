@@ -19,7 +19,7 @@ SQL: Final = load_statements(Path(__file__).parent)
 
 async def read(call: Call) -> Sequence[sa.RowMapping]:
     """The rows of a statement that changes nothing: outside the queue of those that wait to write, on SQLite."""
-    statement, parameters = call
+    statement, parameters = call.statement, call.parameters
     async with Database.session(read_only=True) as session:
         connection = await session.connection()
         if Database.is_postgres():

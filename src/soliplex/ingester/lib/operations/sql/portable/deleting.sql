@@ -45,6 +45,10 @@ ON CONFLICT (doc_hash, target) DO UPDATE SET requested_at = excluded.requested_a
 -- :name removals_of
 SELECT target, started_at FROM documentremoval WHERE doc_hash = :hash;
 
+-- :name removals_begun
+SELECT doc_hash FROM documentremoval
+ WHERE doc_hash IN (SELECT value FROM json_each(:hashes)) AND target = :target AND started_at IS NOT NULL;
+
 -- :name open_removals
 SELECT doc_hash, target FROM documentremoval WHERE started_at IS NULL OR started_at < :stale_before
  ORDER BY requested_at, doc_hash, target LIMIT :limit;

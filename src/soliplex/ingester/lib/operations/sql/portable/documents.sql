@@ -14,24 +14,56 @@ SELECT 1 WHERE :batch_id IS NULL;
 -- :name find_batch
 SELECT id, name FROM documentbatch WHERE id = :batch_id;
 
--- :name lock_document
-SELECT hash, CAST(doc_meta AS text) AS doc_meta FROM document WHERE hash = :hash;
+-- Rows are found by their indexes, whatever a plan made when the tables were small would say; and who waits for another
+-- transaction longer than :patience fails: one of a group must not hold up the others. SQLite has one writer anyway.
+-- :name begin_recording
+SELECT 1 WHERE :patience IS NULL;
 
--- :name insert_document
-INSERT INTO document (hash, mime_type, file_size, doc_meta) VALUES (:hash, :mime_type, :size, :meta)
+-- :name find_batches
+SELECT id FROM documentbatch WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- Each as [hash, mime_type, file_size, doc_meta as text].
+-- :name insert_documents
+INSERT INTO document (hash, mime_type, file_size, doc_meta)
+SELECT json_extract(x.value, '$[0]'), json_extract(x.value, '$[1]'), json_extract(x.value, '$[2]'),
+       json_extract(x.value, '$[3]')
+  FROM json_each(:documents) x WHERE true
 ON CONFLICT (hash) DO NOTHING
 RETURNING hash;
+
+-- :name lock_known_documents
+SELECT hash, CAST(doc_meta AS text) AS doc_meta FROM document WHERE hash IN (SELECT value FROM json_each(:hashes));
+
+-- Each as [uri, source]. CROSS JOIN keeps SQLite to this order.
+-- :name lock_known_uris
+SELECT u.id, u.uri, u.source, u.doc_hash, u.version, u.batch_id
+  FROM json_each(:places) x
+ CROSS JOIN documenturi u ON u.uri = json_extract(x.value, '$[0]') AND u.source = json_extract(x.value, '$[1]');
+
+-- Each as [uri, source, doc_hash, batch_id].
+-- :name insert_uris
+INSERT INTO documenturi (uri, source, doc_hash, version, batch_id)
+SELECT json_extract(x.value, '$[0]'), json_extract(x.value, '$[1]'), json_extract(x.value, '$[2]'), 1,
+       json_extract(x.value, '$[3]')
+  FROM json_each(:uris) x WHERE true
+ON CONFLICT (uri, source) DO NOTHING
+RETURNING id, uri, source, doc_hash, version, batch_id;
+
+-- Each as [uri_id, version, hash, action, batch_id].
+-- :name insert_histories
+INSERT INTO documenturihistory (doc_uri_id, version, hash, process_date, action, batch_id, histmeta)
+SELECT json_extract(x.value, '$[0]'), json_extract(x.value, '$[1]'), json_extract(x.value, '$[2]'), :now,
+       json_extract(x.value, '$[3]'), json_extract(x.value, '$[4]'), '{}'
+  FROM json_each(:histories) x;
+
+-- :name lock_document
+SELECT hash, CAST(doc_meta AS text) AS doc_meta FROM document WHERE hash = :hash;
 
 -- :name set_document_meta
 UPDATE document SET doc_meta = :meta WHERE hash = :hash;
 
 -- :name lock_uri
 SELECT id, doc_hash, version, batch_id FROM documenturi WHERE uri = :uri AND source = :source;
-
--- :name insert_uri
-INSERT INTO documenturi (doc_hash, uri, source, version, batch_id) VALUES (:hash, :uri, :source, 1, :batch_id)
-ON CONFLICT (uri, source) DO NOTHING
-RETURNING id, doc_hash, version, batch_id;
 
 -- :name replace_content
 UPDATE documenturi SET doc_hash = :hash, version = version + 1, batch_id = :batch_id WHERE id = :id

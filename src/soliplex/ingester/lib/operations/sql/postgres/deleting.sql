@@ -35,6 +35,9 @@ INSERT INTO documentremoval (doc_hash, target, requested_at)
 SELECT x ->> 0, x ->> 1, CAST(:now AS timestamptz) FROM jsonb_array_elements(CAST(:removals AS jsonb)) x
 ON CONFLICT (doc_hash, target) DO UPDATE SET requested_at = excluded.requested_at, started_at = NULL, holder = NULL;
 
+-- :name removals_begun
+SELECT doc_hash FROM documentremoval WHERE doc_hash = ANY(:hashes) AND target = :target AND started_at IS NOT NULL;
+
 -- :name begin_removals
 UPDATE documentremoval SET started_at = :now, holder = :holder
  WHERE target = :target AND doc_hash = ANY(:hashes) AND (started_at IS NULL OR started_at < :stale_before)
