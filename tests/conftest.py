@@ -25,6 +25,7 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database
 from tests.support.databases import (
     PostgresServer,
+    folder_in_memory,
     make_postgres_template,
     make_sqlite_template,
     open_server,
@@ -60,6 +61,8 @@ _shared = ExitStack()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before several test processes start, bring up the server they share; TEST_POSTGRES_URL tells them of it."""
+    if folder := folder_in_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
     is_controller = getattr(config.option, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if is_controller and "TEST_POSTGRES_URL" not in os.environ:
         folder = _shared.enter_context(server_folder())

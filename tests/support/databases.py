@@ -86,14 +86,19 @@ _MEMORY: Final = Path("/dev/shm")
 _ROOM: Final = 2 << 30
 
 
+def folder_in_memory() -> Path | None:
+    """Where files need no disk: tests bring thousands of small ones to it, and wait each time. None without room."""
+    has_room = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
+    return _MEMORY if has_room else None
+
+
 @contextmanager
 def server_folder() -> Generator[Path]:
     """A folder for a server: in memory where there is room, since every test has files of databases copied and removed.
 
     Not below pytest's own folder: another pytest that starts takes it away from the user the server runs as.
     """
-    has_room = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
-    with tempfile.TemporaryDirectory(prefix="soliplex-tests-", dir=_MEMORY if has_room else None) as folder:
+    with tempfile.TemporaryDirectory(prefix="soliplex-tests-", dir=folder_in_memory()) as folder:
         yield Path(folder) / "postgres"
 
 
