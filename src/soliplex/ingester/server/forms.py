@@ -6,6 +6,7 @@ a client's list of a hundred thousand hashes is one field.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ ROOM_FOR_FIELDS: Final = 64 << 10
 """Of a body's length, what may belong to fields after the file."""
 
 BODY: Final = "body"
+
+_PLAIN: Final = re.compile(rb'form-data; name="([^"\\;%]+)"(?:; filename="([^"\\;%]*)")?')
+"""How most clients name a part, with nothing in it that would have to be read twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,11 @@ class _Multipart[F]:
 
 def _names(headers: dict[bytes, bytes]) -> tuple[str, str | None]:
     """The name of a part, and of its file if it is one."""
-    kind, options = parse_options_header(headers.get(b"content-disposition", b"").decode("latin-1"))
+    disposition = headers.get(b"content-disposition", b"")
+    if plain := _PLAIN.fullmatch(disposition):
+        name, filename = plain.groups()
+        return _decoded(name), None if filename is None else _decoded(filename)
+    kind, options = parse_options_header(disposition.decode("latin-1"))
     if kind != b"form-data" or b"name" not in options:
         raise InvalidInputError(BODY, "has a part without a name")
     filename = options.get(b"filename")

@@ -38,6 +38,8 @@ def checked_integer(field: str, number: int, *, least: int = -LARGEST_INTEGER) -
 
 def parse_object(field: str, text: str, *, largest: int = LARGEST_META) -> dict[str, Any]:
     """The JSON object that the text says."""
+    if text == "{}":
+        return {}
     if len(text) > largest:
         raise InvalidInputError(field, f"must be at most {largest} characters long")
     try:
@@ -54,6 +56,8 @@ def parse_object(field: str, text: str, *, largest: int = LARGEST_META) -> dict[
 
 def checked_meta(field: str, meta: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata that came as an object, in a form that both databases store."""
+    if not meta:
+        return {}
     try:
         text = json.dumps(dict(meta), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as exc:

@@ -12,6 +12,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ from soliplex.ingester.lib.storage.threads import in_thread
 
 INCOMING: Final = ".incoming"
 LISTED_AT_ONCE: Final = 1000
+LANES: Final = 4
+_lanes: Final = ThreadPoolExecutor(LANES - 1, thread_name_prefix="sync")
 
 
 class FolderBlobs:
@@ -66,8 +69,7 @@ class FolderBlobs:
     def write_all(self, contents: Mapping[str, bytes]) -> dict[str, bool | Exception]:
         """Store small blobs, each unless one of its size is there already; this blocks, so call it in a thread.
 
-        False: what is there is of another size. What fails does so for itself. Blobs that are written before the first
-        is brought to the disk go there together, on file systems with a journal.
+        False: what is there is of another size. What fails does so for itself.
         """
         name = f"{self.incoming}/{uuid4().hex}"
         files = {
@@ -76,10 +78,9 @@ class FolderBlobs:
         }
         with _explained():
             make_folders(self.incoming)
-        for step in (_Small.write, _Small.move_in):
-            for file in files.values():
-                file.attempt(step)
-        _sync_folders([file for file in files.values() if file.outcome is True])
+        for file in files.values():
+            file.attempt(_Small.write)
+        _land_all([file for file in files.values() if file.outcome in {None, True}])
         return {key: file.outcome or False for key, file in files.items()}
 
     async def put(self, key: str, content: bytes) -> None:
@@ -208,6 +209,24 @@ class _Small:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def _land_all(files: Sequence[_Small]) -> None:
+    """Bring files and their names to the disk, in a few threads: what is synced at the same time is written at once."""
+    mine, *others = (files[lane::LANES] for lane in range(min(LANES, max(1, len(files)))))
+    waiting = [_lanes.submit(_land, some) for some in others]
+    try:
+        _land(mine)
+    finally:
+        wait(waiting)
+    for each in waiting:
+        each.result()
+
+
+def _land(files: Sequence[_Small]) -> None:
+    for file in files:
+        file.attempt(_Small.move_in)
+    _sync_folders([file for file in files if file.outcome is True])
 
 
 def _sync_folders(files: Sequence[_Small]) -> None:

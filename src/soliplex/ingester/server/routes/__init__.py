@@ -21,11 +21,13 @@ from soliplex.ingester.server.routes import (
     source_status,
     stats,
     sync_state,
+    uploads,
     versions,
     workers,
 )
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
+    uploads.router,  # first, since it is asked most: a request is compared with one router after the other
     source_status.router,
     batch.router,
     fetches.router,

@@ -1,0 +1,162 @@
+"""`/document/ingest-document`: uploads."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from soliplex.ingester.lib import operations
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.fetching import fetch
+from soliplex.ingester.lib.operations import Change, Ingested, NewDocument
+from soliplex.ingester.lib.operations.checks import parse_object
+from soliplex.ingester.lib.storage import Received, get_artifacts
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.forms import FilePart, read_form, validated
+from soliplex.ingester.server.parameters import Id, Priority, Text, TextIfAny
+
+router = APIRouter(prefix="/document", tags=["document"])
+
+ANY_BYTES: Final = "application/octet-stream"
+
+
+class UploadFields(BaseModel):
+    """The fields of an upload, beside its file."""
+
+    source_uri: Text = Field(description="Where the document lives in its source.", examples=["/finance/q4-report.pdf"])
+    source: Text = Field(description="The system it comes from.", examples=["sharepoint"])
+    batch_id: Id
+    input_uri: TextIfAny | None = Field(
+        default=None,
+        description="Where to fetch the document from, in place of a file: `file://`, `s3://`, `https://`.",
+    )
+    mime_type: TextIfAny | None = Field(default=None, description="Counts where the content does not say what it is.")
+    doc_meta: str = Field(default="{}", description="A JSON object, merged into what is known of the content.")
+    priority: Priority = Field(default=0, description="Taken and not used: that of start-workflows decides.")
+
+
+class IngestedDocument(BaseModel):
+    """Where the document lives now."""
+
+    batch_id: int
+    document_uri: str
+    document_hash: str
+    source: str
+    uri_id: int
+
+
+_UPLOAD_SCHEMA: Final = UploadFields.model_json_schema()
+_UPLOAD_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    **_UPLOAD_SCHEMA,
+                    "properties": {
+                        "file": {"type": "string", "format": "binary", "description": "The document itself."},
+                        **_UPLOAD_SCHEMA["properties"],
+                    },
+                }
+            },
+            "application/x-www-form-urlencoded": {"schema": _UPLOAD_SCHEMA},
+        },
+    }
+}
+_MOVED: Final[dict[int | str, dict[str, Any]]] = {
+    203: {"model": IngestedDocument, "description": "The same content lived there already, in another batch."}
+}
+
+
+@router.post(
+    "/upload",
+    summary="As ingest-document",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=_UPLOAD_BODY,
+    responses={**_MOVED, **error_answers(400, 404, 409, 413, 429)},
+)
+@router.post(
+    "/ingest-document",
+    summary="Take in a document",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=_UPLOAD_BODY,
+    responses={**_MOVED, **error_answers(400, 404, 409, 413, 429)},
+)
+async def ingest_document(request: Request, response: Response) -> IngestedDocument:
+    """Send a file, or the address to fetch it from. It is hashed as it comes, and its bytes are safe before its row.
+
+    203 says that this URI had this content already, in another batch; it is in this one from now on.
+    """
+    upload = _Upload(request.app.state.settings)
+    try:
+        ingested = await upload.ingest(request)
+    finally:
+        await upload.discard()
+    if ingested.change is Change.MOVED:
+        response.status_code = HTTPStatus.NON_AUTHORITATIVE_INFORMATION
+    return IngestedDocument(
+        batch_id=ingested.batch_id,
+        document_uri=ingested.uri,
+        document_hash=ingested.doc_hash,
+        source=ingested.source,
+        uri_id=ingested.uri_id,
+    )
+
+
+class _Upload:
+    """One upload, from its form to its rows."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = int(settings.upload_size_limit)
+        self._received: Received | None = None
+        self._declared: str | None = None
+        self._checked: tuple[dict[str, str], UploadFields] | None = None
+        """The fields that came before the file: they are in order, and the batch is there."""
+
+    async def ingest(self, request: Request) -> Ingested:
+        form = await read_form(request, file="file", take=self._take)
+        if self._checked is not None and self._checked[0] == form.fields:
+            fields = self._checked[1]
+        else:
+            fields = validated(UploadFields, form.fields)
+        new = self._new_document(fields)
+        if self._received is not None:
+            if self._checked is None:
+                await operations.require_batch(new.checked().batch_id)
+            received, self._received = self._received, None
+            return await operations.ingest_received(received, new)
+        if fields.input_uri is None:
+            raise InvalidInputError("file", "is missing: send a file, or an input_uri to fetch it from")
+        return await operations.ingest_document(fetch(fields.input_uri, limit=self._limit), new, limit=self._limit)
+
+    async def discard(self) -> None:
+        if self._received is not None:
+            await get_artifacts().discard(self._received)
+
+    async def _take(self, part: FilePart, fields: dict[str, str]) -> None:
+        if set(fields) >= {"source_uri", "source", "batch_id"}:
+            # They came first, as most clients send them: what is wrong with them is told before the file is sent.
+            checked = validated(UploadFields, fields)
+            await operations.require_batch(self._new_document(checked).checked().batch_id)
+            self._checked = dict(fields), checked
+        received = await get_artifacts().receive(part.content, limit=self._limit, expected=part.expected, hold=True)
+        self._received = received
+        if part.content_type and not part.content_type.startswith(ANY_BYTES):
+            self._declared = part.content_type
+        if not part.filename and received.size == 0:
+            # What a browser sends for a file that nobody chose.
+            await self.discard()
+            self._received = None
+
+    def _new_document(self, fields: UploadFields) -> NewDocument:
+        return NewDocument(
+            uri=fields.source_uri,
+            source=fields.source,
+            batch_id=fields.batch_id,
+            mime_type=fields.mime_type or self._declared,
+            meta=parse_object("doc_meta", fields.doc_meta),
+        )
