@@ -40,6 +40,7 @@ class Gathering[T, R]:
             self._waiting = [each for each in self._waiting if each[1] is not place]
             if len(self._waiting) == before:
                 await asyncio.wait([place])
+                _ = place.cancelled() or place.exception()  # nobody else will ask how it ended
             raise
 
     def _enter(self, item: T) -> asyncio.Future[R]:
