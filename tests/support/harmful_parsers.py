@@ -20,14 +20,16 @@ METHOD: Final = f"{__name__}.parse"
 MIB: Final = 1 << 20
 
 
-def parse(parser: str, path: Path, mime_type: str, options: ParseOptions, into: ParsedFiles) -> About:
+def parse(
+    parser: str, path: Path, mime_type: str, options: ParseOptions, into: ParsedFiles, *, in_hand: int = 0
+) -> About:
     """As the parser `fast` does it, which any other falls back to, and which is spared."""
     content = path.read_bytes()
     if parser != "fast":
         _harm(content, options)
     if b"NO WAY" in content:
         raise AssertionError("the document must not get here")
-    return parse_to_files("fast", path, mime_type, options, into)
+    return parse_to_files("fast", path, mime_type, options, into, in_hand=in_hand)
 
 
 def _harm(content: bytes, options: ParseOptions) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.wf.errors import PermanentError
@@ -92,7 +92,12 @@ def storage_options(settings: Settings) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
+_imported: Final[dict[str, Any]] = {}
+
+
 async def imported(module: str) -> Any:
     """The module; the first import takes seconds, for which the loop must not stand still."""
-    os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
-    return await asyncio.to_thread(importlib.import_module, module)
+    if module not in _imported:  # not sys.modules, which also has those whose import is under way
+        os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
+        _imported[module] = await asyncio.to_thread(importlib.import_module, module)
+    return _imported[module]

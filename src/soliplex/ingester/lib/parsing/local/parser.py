@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing import office_text, pdf_text
@@ -38,6 +39,8 @@ from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounde
 from soliplex.ingester.lib.parsing.results import Parsed
 
 if TYPE_CHECKING:
+    from docling.datamodel.base_models import DocumentStream
+    from docling.datamodel.document import ConversionResult
     from docling_core.types.doc.document import DoclingDocument
 
 _log = logging.getLogger(__name__)
@@ -47,6 +50,7 @@ FAR_LESS: Final = 0.5
 _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 """Nothing may be fetched at run time; and that there is no torch, we know."""
 PDFIUM: Final = "pypdfium2"
+MARKDOWN: Final = "text/markdown"
 PICTURES_OF_TEXT: Final = "the pages hold no text, at most pictures of it; do_ocr: true has them read"
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
@@ -169,25 +173,38 @@ def _bare_text(name: str, text: str, kind: str) -> DoclingDocument:
 
 def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> DoclingDocument:
     """docling takes every text for UTF-8, so it gets one."""
+    if kind == MARKDOWN:
+        return _converted_markdown(name, text, options)
     with tempfile.TemporaryDirectory(prefix="parse-") as folder:
         copy = Path(folder) / name
         copy.write_text(text, encoding="utf-8")
         return _converted(copy, kind, options)
 
 
+def _converted_markdown(name: str, text: str, options: ParseOptions) -> DoclingDocument:
+    """Without files: there are many small ones of these, and two folders for each took longer than reading it."""
+    from docling.datamodel.base_models import DocumentStream  # noqa: PLC0415  seven seconds
+
+    stream = DocumentStream(name=f"document{MARKUP[MARKDOWN]}", stream=BytesIO(text.encode()))
+    return _document_of(_convert(stream, options), name)
+
+
 def _converted(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
+    with _under_its_extension(path, extension_for(kind)) as named:
+        return _document_of(_convert(named, options), path.stem)
+
+
+def _document_of(result: ConversionResult, name: str) -> DoclingDocument:
     from docling.datamodel.base_models import ConversionStatus  # noqa: PLC0415  seven seconds
 
-    with _under_its_extension(path, extension_for(kind)) as named:
-        result = _convert(named, options)
     if result.status not in {ConversionStatus.SUCCESS, ConversionStatus.PARTIAL_SUCCESS}:
         raise ParseFailedError(f"docling could not read the document: {_reasons(result)}")
     document: DoclingDocument = result.document
-    document.name = path.stem
+    document.name = name
     return document
 
 
-def _convert(path: Path, options: ParseOptions) -> Any:
+def _convert(source: Path | DocumentStream, options: ParseOptions) -> ConversionResult:
     from docling.datamodel.settings import DEFAULT_PAGE_RANGE  # noqa: PLC0415  seven seconds
 
     from soliplex.ingester.lib.parsing.local.converters import converter  # noqa: PLC0415  seven seconds
@@ -201,7 +218,7 @@ def _convert(path: Path, options: ParseOptions) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on images left out and the like, for whoever works on docling
-            return docling.convert(path, raises_on_error=False, page_range=options.page_range or DEFAULT_PAGE_RANGE)
+            return docling.convert(source, raises_on_error=False, page_range=options.page_range or DEFAULT_PAGE_RANGE)
     except MemoryError:
         raise
     except Exception as exc:
@@ -209,7 +226,7 @@ def _convert(path: Path, options: ParseOptions) -> Any:
         raise ParseFailedError(f"docling could not read the document: {type(exc).__name__}: {exc}") from exc
 
 
-def _reasons(result: Any) -> str:
+def _reasons(result: ConversionResult) -> str:
     messages = [error.error_message for error in result.errors]
     return _HASH.sub("", "; ".join(dict.fromkeys(messages))) or "it gave no reason"
 
