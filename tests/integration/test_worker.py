@@ -260,6 +260,16 @@ async def test_a_batch_handler_takes_many_and_one_bad_document_fails_alone(datab
     assert all(len(batch) <= 10 for batch in handlers.seen)
 
 
+async def test_a_batch_handler_gets_what_it_wants_and_nothing_else_is_loaded(database: type[Database]) -> None:
+    async with working():
+        group_id = await start(flow(a="choosy"), 2)
+        await ended(group_id)
+    for step in await steps_of(group_id):
+        assert step.output is not None
+        assert {"run_step", "doc_hash", "run_group"} <= set(step.output)
+        assert "workflow_run" not in step.output
+
+
 async def test_a_batch_handler_that_returns_too_few_results_fails_its_steps(database: type[Database]) -> None:
     async with working():
         group_id = await start(flow(a="too_few"), 2)

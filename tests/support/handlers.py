@@ -119,6 +119,11 @@ async def in_batches(batch: list[StepContext]) -> list[Any]:
     return [ValueError("bad") if context["doc_hash"].endswith("-3") else context["doc_hash"] for context in batch]
 
 
+@batch_handler(limit=10, wants={"run_group"})
+async def choosy(batch: list[StepContext]) -> list[Any]:
+    return [sorted(context.arguments) for context in batch]
+
+
 @batch_handler(limit=10)
 async def too_few(batch: list[StepContext]) -> list[Any]:
     return batch[1:]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -29,14 +29,19 @@ type Loader = Callable[[Sequence[ClaimedStep]], Awaitable[Sequence[Any]]]
 
 _NAMED: Final = frozenset({inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY})
 _BATCH_LIMIT: Final = "__batch_limit__"
+BATCH_WANTS: Final = "__batch_wants__"
 _ISOLATION: Final = "__isolation__"
 
 
-def batch_handler[F: Callable[..., Any]](*, limit: int) -> Callable[[F], F]:
-    """Mark a handler that takes up to `limit` steps in one call."""
+def batch_handler[F: Callable[..., Any]](*, limit: int, wants: Collection[str] | None = None) -> Callable[[F], F]:
+    """Mark a handler that takes up to `limit` steps in one call.
+
+    Of what has to be loaded for each step, it gets what it `wants`; all that there is, if it does not say.
+    """
 
     def mark(function: F) -> F:
         setattr(function, _BATCH_LIMIT, limit)
+        setattr(function, BATCH_WANTS, None if wants is None else frozenset(wants))
         return function
 
     return mark
@@ -63,6 +68,7 @@ class Handler:
     takes_any: bool
     is_async: bool
     batch_limit: int | None
+    batch_wants: frozenset[str] | None
     isolation: Isolation
     wants_little: bool
     """Whether all that it asks for is known as soon as a step is claimed."""
@@ -82,6 +88,7 @@ def resolve(method: str) -> Handler:
         takes_any=any(each.kind is each.VAR_KEYWORD for each in parameters),
         is_async=inspect.iscoroutinefunction(function),
         batch_limit=getattr(function, _BATCH_LIMIT, None),
+        batch_wants=getattr(function, BATCH_WANTS, None),
         isolation=getattr(function, _ISOLATION, Isolation.INLINE),
         wants_little=all(each.kind in _NAMED and each.name in _AT_HAND for each in parameters),
     )
@@ -142,7 +149,7 @@ async def arguments_for(
 ) -> list[dict[str, Any]]:
     """The keyword arguments of each step's call; `given` are those that the worker has itself."""
     calls: list[dict[str, Any]] = [{name: given[name] for name in handler.wanted if name in given} for _ in steps]
-    names = _names_for_batch() if handler.batch_limit else handler.wanted
+    names = _names_for_batch(handler) if handler.batch_limit else handler.wanted
     for name in names:
         if name in _AT_HAND:
             get = _AT_HAND[name]
@@ -158,8 +165,10 @@ async def arguments_for(
     return calls
 
 
-def _names_for_batch() -> tuple[str, ...]:
-    return ("run_step", "doc_hash", "batch_id", "run_params", *_loaders)
+def _names_for_batch(handler: Handler) -> tuple[str, ...]:
+    wants = handler.batch_wants
+    loaded = _loaders if wants is None else [name for name in _loaders if name in wants]
+    return ("run_step", "doc_hash", "batch_id", "run_params", *loaded)
 
 
 def _add_parameters(handler: Handler, call: dict[str, Any], config: StepConfig, step: ClaimedStep) -> None:

@@ -155,7 +155,7 @@ class ConsumerPool:
                 await asyncio.sleep(0)
                 slice_ends = time.monotonic() + SLICE
                 continue
-            steps = self._queue.popleft()
+            steps = self._next()
             self._queued -= len(steps)
             if self._queued * 2 <= self._ahead:
                 self._room.set()
@@ -164,6 +164,21 @@ class ConsumerPool:
             except Exception:  # noqa: BLE001  a mistake of ours must not cost the slot, nor keep the steps
                 _log.exception("pool %r cannot execute", self.name)
                 self._release(steps)
+
+    def _next(self) -> list[ClaimedStep]:
+        """The assignment that has waited longest, and what has joined the queue since that one call can take along."""
+        steps = self._queue.popleft()
+        room = call_size(steps) - len(steps)
+        if room <= 0 or steps[0].resource_key is not None:
+            return steps
+        kind, others = (steps[0].workflow_id, steps[0].name), deque[list[ClaimedStep]]()
+        for each in self._queue:
+            if len(each) <= room and each[0].resource_key is None and (each[0].workflow_id, each[0].name) == kind:
+                steps, room = [*steps, *each], room - len(each)
+            else:
+                others.append(each)
+        self._queue = others
+        return steps
 
     async def stop_claiming(self) -> None:
         """Give back what has not begun, and let the slots end after what has."""

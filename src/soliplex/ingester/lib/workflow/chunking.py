@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 from soliplex.ingester.lib.chunking import Chunk, ChunkOptions, chunk
-from soliplex.ingester.lib.models import ArtifactType, HistoryAction, RunStep, WorkflowStepType
-from soliplex.ingester.lib.operations import record_history
+from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowStepType
+from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
 from soliplex.ingester.lib.wf.isolation import ProcessPool
-from soliplex.ingester.lib.workflow.arguments import Earlier
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, encoded, the_step
+from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, encoded, the_step
 from soliplex.ingester.lib.workflow.skipping import skippable
 
+DOCUMENTS_AT_ONCE: Final = 16
 LARGE: Final = 2 << 20
 """Bytes of a parsed document from which another process reads and cuts it. Here it would hold up others, and become
 twenty times as many bytes of objects."""
 
 
 @skippable
-async def chunk_document(
-    run_step: RunStep,
-    doc_hash: str,
-    earlier: Mapping[str, Earlier],
-    step_params: Mapping[str, Any],
-    processes: ProcessPool,
-) -> dict[str, Any]:
-    """Cut the parsed document into chunks."""
-    config_id = run_step.step_config_id
+@batch_handler(limit=DOCUMENTS_AT_ONCE, wants={"earlier"})
+async def chunk_document(batch: list[StepContext], processes: ProcessPool) -> list[Any]:
+    """Cut parsed documents into chunks. One that cannot be read fails alone."""
+    results = await each_alone(partial(_chunk, processes=processes), batch)
+    made = {
+        step["doc_hash"]: result
+        for step, result in zip(batch, results, strict=True)
+        if isinstance(result, dict) and result is not SKIPPED
+    }
+    await record_histories(made, HistoryAction.CHUNKED)
+    return results
+
+
+async def _chunk(step: StepContext, processes: ProcessPool) -> dict[str, Any]:
+    doc_hash, config_id = step["doc_hash"], step["run_step"].step_config_id
     if await are_there(doc_hash, config_id, ArtifactType.CHUNKS):
         return SKIPPED
-    options = ChunkOptions.read(step_params)
-    parsed = the_step(earlier, WorkflowStepType.PARSE).config_id
+    options = ChunkOptions.read(step["step_params"])
+    parsed = the_step(step["earlier"], WorkflowStepType.PARSE).config_id
     count, content = await _cut(doc_hash, parsed, options, processes)
     await get_artifacts().write(doc_hash, ArtifactType.CHUNKS, config_id, content)
-    await record_history(doc_hash, HistoryAction.CHUNKED, meta={"chunks": count})
     return {"chunks": count}
 
 

@@ -27,7 +27,7 @@ FEW_CHUNKS: Final = 4
 
 
 @skippable
-@batch_handler(limit=DOCUMENTS_AT_ONCE)
+@batch_handler(limit=DOCUMENTS_AT_ONCE, wants={"doc", "places", "earlier"})
 async def embed_document(batch: list[StepContext]) -> list[Any]:
     """Embed the chunks of the documents. One whose chunks cannot be read fails alone."""
     results: list[Any] = await each_alone(_chunks, batch)

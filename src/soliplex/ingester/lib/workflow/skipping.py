@@ -23,7 +23,7 @@ from soliplex.ingester.lib.models.transactions import json_of
 from soliplex.ingester.lib.wf import graph
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
-from soliplex.ingester.lib.wf.handlers import StepContext, provide
+from soliplex.ingester.lib.wf.handlers import BATCH_WANTS, StepContext, provide
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.sql import SQL
 
@@ -98,6 +98,8 @@ def _skippable_batch(handler: Callable[..., Awaitable[list[Any]]]) -> Callable[.
         results = iter(await handler(working, **arguments) if working else ())
         return [skipped(step[ASKED_FOR]) if step[ASKED_FOR] else next(results) for step in batch]
 
+    wants = getattr(handler, BATCH_WANTS, None)
+    setattr(handle, BATCH_WANTS, None if wants is None else wants | {ASKED_FOR})
     return handle
 
 

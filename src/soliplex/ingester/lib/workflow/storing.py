@@ -28,7 +28,7 @@ REPLACED: Final = {"skipped": True, "reason": "another version has taken its pla
 
 
 @skippable
-@batch_handler(limit=MOST_IN_A_COMMIT)
+@batch_handler(limit=MOST_IN_A_COMMIT, wants={"doc", "places", "earlier"})
 async def save_to_rag(batch: list[StepContext]) -> list[Any]:
     """Store the documents. One that cannot be read fails alone; a commit that fails fails all its documents."""
     if not get_settings().do_rag:
