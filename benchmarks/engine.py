@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import median
 from typing import Final
 
 import asyncpg
@@ -30,7 +30,7 @@ from benchmarks.driving import (
     status_of,
     work_off,
 )
-from benchmarks.measuring import Measure, run_benchmark
+from benchmarks.measuring import Measure, percentiles, run_benchmark
 from benchmarks.report import Line, Options, Result, Target, parse_options, show
 from benchmarks.worker_process import PATIENCE, WorkerProcess
 from soliplex.ingester.lib.models import Database, RunStatus
@@ -298,11 +298,6 @@ async def _drive_scripts(steps: int) -> float:
             finished = await link.transact(finish_script(_completed(claim.steps), now=utcnow()))
             done += len(finished.completed)
         return done / (time.perf_counter() - began)
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    cuts = quantiles(values, n=20, method="inclusive")
-    return {"p50": median(values), "p95": cuts[-1]}
 
 
 MEASURES: Final[dict[str, Measure[Sizes]]] = {

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.databases import Server, bring_up
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 600.0
 """Seconds after which a measure is given up."""
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    return {"p50": median(values), "p95": quantiles(values, n=20, method="inclusive")[-1]}
+
 
 type Measure[S] = Callable[[Server, S], Awaitable[Result]]
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
-from benchmarks.documents import embedding, haiku, reading, retrieval
+from benchmarks.documents import embedding, haiku, reading, retrieval, searching
 from benchmarks.documents.data import Data
 from benchmarks.documents.processing import (
     File,
@@ -38,10 +38,12 @@ from benchmarks.rows import fill_documents
 from soliplex.ingester.lib.models import RunStatus
 
 LINES: Final = (
-    Line("documents/s, small Markdown files, vectors that cost nothing", "documents_per_second.instant", Target(52)),
+    Line("documents/s, small Markdown files, vectors that cost nothing", "documents_per_second.instant"),
     Line("… processor time, ms a document", "processor_ms_per_document.instant"),
-    Line("documents/s, small Markdown files, all-MiniLM-L6-v2", "documents_per_second.local", Target(12)),
+    Line("… times haiku-ingester's", "documents_ratio.instant", Target(20)),
+    Line("documents/s, small Markdown files, all-MiniLM-L6-v2", "documents_per_second.local"),
     Line("… processor time, ms a document", "processor_ms_per_document.local"),
+    Line("… times haiku-ingester's", "documents_ratio.local", Target(5)),
     *(
         Line(f"… {stage}, documents/s while it is at work", f"stage_documents_per_second.{stage}")
         for stage in ("validate", "parse", "chunk", "embed", "store")
@@ -56,6 +58,15 @@ LINES: Final = (
     *(Line(f"nDCG@10 on SciFact, {kind}", f"ndcg10.{kind}") for kind in ("vector", "text")),
     Line("nDCG@10 on SciFact, hybrid", "ndcg10.hybrid", Target(0.70)),
     Line("… hybrid less the better of the two", "ndcg10_gain", Target(0)),
+    *(
+        Line(
+            f"an answer from {{searched_chunks:,}} chunks, {kind}, p50, ms",
+            f"search_ms.{kind}.p50",
+            Target(100, at_most=True),
+        )
+        for kind in ("vector", "text", "hybrid", searching.WITHIN)
+    ),
+    Line("… hybrid, p95, ms", "search_ms.hybrid.p95"),
     Line("headings F1 on PDFs", "headings_f1", Target(0.75)),
     Line("words F1 on PDFs", "words_f1", Target(0.97)),
     Line("hostile files", "hostile.files"),
@@ -78,6 +89,8 @@ class Sizes:
     passages: int = 128
     scifact_documents: int | None = None
     scifact_questions: int | None = None
+    searched_chunks: int = 100_000
+    searches: int = 50
     pdfs: int | None = None
     hostile: int | None = None
     hostile_seconds: float = 540.0
@@ -93,6 +106,8 @@ QUICK: Final = Sizes(
     passages=16,
     scifact_documents=40,
     scifact_questions=15,
+    searched_chunks=5_000,
+    searches=5,
     pdfs=1,
     hostile=5,
     hostile_seconds=60.0,
@@ -199,6 +214,17 @@ async def ndcg10(bench: Bench) -> Result:
     return found | {"ndcg10_gain": scores["hybrid"] - max(scores["vector"], scores["text"])}
 
 
+async def search_ms(bench: Bench) -> Result:
+    """Questions to a large database, by each kind of search, and with a filter."""
+    await bench.shared.close()
+    sizes = bench.sizes
+    with tempfile.TemporaryDirectory(prefix="benchmark-large-", dir=real_disk(), ignore_cleanup_errors=True) as folder:
+        async with open_fresh(bench.server):
+            return await searching.measure(
+                bench.data, Path(folder), chunks=sizes.searched_chunks, questions=sizes.searches
+            )
+
+
 async def hostile(bench: Bench) -> Result:
     """Broken and fuzzed files: each must end, with a reason where it failed, and leave the worker alive."""
     paths = bench.data.files("hostile")
@@ -254,6 +280,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "hostile": hostile,
     "embed_chunks_per_second": embed_chunks_per_second,
     "ndcg10": ndcg10,
+    "search_ms": search_ms,
     "rss_ratio_100k": rss_ratio_100k,
 }
 
@@ -271,9 +298,18 @@ def measure(options: Options) -> Result:
     measures = {name: prepared(take) for name, take in MEASURES.items()}
     peers = measure_peers if options.peers else None
     result = run_benchmark("pipeline", options, sizes, measures, peers=peers, close=shared.close)
-    beside = result.get("peers", {}).get(embedding.PEER, {})
+    return result | _ratios(result)
+
+
+def _ratios(result: Result) -> Result:
+    """Ours by theirs, of peers that were measured in the same run."""
+    peers = result.get("peers", {})
+    beside, theirs = peers.get(embedding.PEER, {}), peers.get(haiku.PEER, {}).get("documents_per_second", {})
     shown = {"embed_ratio": "ratio", "embed_processor_ratio": "processor_ratio", "embed_cosine": "cosine"}
-    return result | {name: beside[value] for name, value in shown.items() if value in beside}
+    ours = result.get("documents_per_second") or {}
+    return {name: beside[value] for name, value in shown.items() if value in beside} | {
+        "documents_ratio": {name: ours[name] / theirs[name] for name in theirs if name in ours}
+    }
 
 
 async def _peers(data: Data, sizes: Sizes) -> Result:

@@ -99,5 +99,6 @@ async def imported(module: str) -> Any:
     """The module; the first import takes seconds, for which the loop must not stand still."""
     if module not in _imported:  # not sys.modules, which also has those whose import is under way
         os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
+        os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # or Lance would warn of what nobody asked for
         _imported[module] = await asyncio.to_thread(importlib.import_module, module)
     return _imported[module]
