@@ -10,7 +10,7 @@ import pytest
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.models import RunStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.opening import open_rag
@@ -46,14 +46,6 @@ def registry(tmp_path: Path) -> Iterator[None]:
     use_registry(Registry(ROOT / "config" / "workflows", tmp_path / "params"))
     yield
     use_registry(None)
-
-
-@pytest.fixture
-async def worker(database: type[Database]) -> AsyncIterator[Worker]:
-    worker = Worker()
-    await worker.start()
-    yield worker
-    await worker.stop()
 
 
 async def put(batch_id: int, uri: str, content: bytes) -> str:

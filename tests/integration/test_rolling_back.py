@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,6 @@ def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     use_registry(Registry(ROOT / "config" / "workflows", tmp_path / "params"))
     yield
     use_registry(None)
-
-
-@pytest.fixture
-async def worker(database: type[Database]) -> AsyncIterator[Worker]:
-    worker = Worker()
-    await worker.start()
-    yield worker
-    await worker.stop()
 
 
 async def put(batch_id: int, uri: str, content: bytes) -> str:

@@ -132,14 +132,6 @@ def registry(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-async def worker(database: type[Database]) -> AsyncIterator[Worker]:
-    worker = Worker()
-    await worker.start()
-    yield worker
-    await worker.stop()
-
-
-@pytest.fixture
 async def batch_id(database: type[Database]) -> int:
     return await documents.create_batch("shelf", "first")
 

@@ -19,12 +19,12 @@ from soliplex.ingester.lib.rag.reading import database_info
 from soliplex.ingester.lib.rag.writing import write_documents
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.wf.views import list_locks
-from tests.integration.test_pipeline import BEES, BREAD, put, registry, uris, worker
+from tests.integration.test_pipeline import BEES, BREAD, put, registry, uris
 from tests.integration.test_rag import IDENTITY, counts, document
 from tests.support.engine import rows_of
 from tests.support.faults import eventually
 
-__all__ = ["registry", "worker"]
+__all__ = ["registry"]
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 ROOT = Path(__file__).parents[2]

@@ -1,9 +1,9 @@
 """SQL statements kept in `.sql` files, by name, for both databases.
 
 A folder holds `portable/`, `postgres/` and `sqlite/`. A statement that both databases accept stands in `portable/`; a
-dialect overrides it by the same name. In a file, a statement begins with `-- :name it` and its parameters are written
-`:parameter`; PostgreSQL's are numbered here, once, when the folder is read. `-- :fragment it` begins a piece of text
-that statements take in as `{it}`.
+dialect overrides it by the same name, or has statements that are its own. In a file, a statement begins with
+`-- :name it` and its parameters are written `:parameter`; PostgreSQL's are numbered here, once, when it is read.
+`-- :fragment it` begins a piece of text that statements take in as `{it}`.
 """
 
 from __future__ import annotations
