@@ -9,6 +9,8 @@ from datetime import timedelta
 import pytest
 
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.statements import Call
+from soliplex.ingester.lib.models.transactions import PostgresLink, Rows
 from soliplex.ingester.lib.wf import operations as ops
 from tests.support.engine import (
     Driver,
@@ -190,6 +192,45 @@ async def test_the_number_of_statements_does_not_depend_on_the_number_of_steps(
     with recorded_statements(monkeypatch) as for_many:
         await driver.claim(200)
     assert len(for_many) <= len(for_one)
+
+
+@pytest.mark.postgres
+async def test_a_worker_that_is_told_of_ready_types_claims_with_one_statement(
+    postgres_driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await postgres_driver.start(workflow({"x": {"depends_on": []}, "y": {"depends_on": []}}), 2)
+    reads: list[str] = []
+    read = PostgresLink.read
+
+    async def recording(self: PostgresLink, call: Call) -> Rows:
+        reads.append(call.statement.name)
+        return await read(self, call)
+
+    monkeypatch.setattr(PostgresLink, "read", recording)
+    pool = ops.Pool(excluded=frozenset({"y"}))
+    claim = await ops.claim_steps("me", pool, 5, now=postgres_driver.now(), told=["x", "y", "z"])
+    assert [step.name for step in claim.steps] == ["x", "x"]
+    assert reads == ["claim_and_start"]
+
+
+@pytest.mark.parametrize("told", [["nothing"], ["store"], ["a"]])
+async def test_a_worker_that_was_told_in_vain_looks_for_what_else_there_is(driver: Driver, told: list[str]) -> None:
+    await driver.start(linear("store"), 1, resource_keys={"store": "db"})
+    await driver.start(linear("a"), 1)
+    await driver.claim(1, types=["a"])
+    claim = await ops.claim_steps("me", ops.Pool(), 5, now=driver.now(), told=told)
+    assert [step.name for step in claim.steps] == ["store"]
+    assert claim.resource_key == "db"
+
+
+async def test_handlers_of_starts_beyond_number_are_called_all_the_same(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soliplex.ingester.lib.wf.events.MOST_LISTENERS", 1)
+    await driver.start(workflow({"a": {}}, events={"group_start": ["one", "two"], "step_start": ["three"]}), 2)
+    claim = await ops.claim_steps("me", ops.Pool(), 5, now=driver.now())
+    assert (len(claim.steps), claim.has_deliveries) == (2, True)
+    assert [event.handler_name for event in await driver.events()] == ["one", "two", "three", "three"]
 
 
 async def test_a_released_step_can_be_claimed_by_another(driver: Driver) -> None:

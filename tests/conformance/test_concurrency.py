@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.operations.runs import Created
 from soliplex.ingester.lib.wf.work import ClaimedStep, Result
 from tests.support.engine import (
     Driver,
@@ -29,7 +31,7 @@ from tests.support.engine import (
     scalar,
     workflow,
 )
-from tests.support.interleaving import gated_links, meet
+from tests.support.interleaving import Gate, gated, gated_links, meet, starts_held, wait_until_blocked
 
 pytestmark = pytest.mark.postgres
 
@@ -40,40 +42,72 @@ def gates(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def test_a_claim_and_a_cancellation_of_the_same_run_do_not_wait_for_one_another(postgres_driver: Driver) -> None:
-    driver = postgres_driver
-    created = await driver.start(linear("a", "b"), 3)
-    claimed, _ = await meet(
-        (lambda: driver.claim(worker_id="me"), "start_runs"),
-        (lambda: ops.cancel_run_group(created.group_id, now=driver.now()), "cancel_waiting_steps"),
-    )
-    await driver.finish(*map(released, claimed))
-    await driver.drain()
-    assert (await driver.group(created.group_id)).status == "CANCELLED"
+@dataclass(frozen=True)
+class Change:
+    """What somebody does to a group that is about to start."""
+
+    make: Callable[[Driver, Created], Coroutine[Any, Any, Any]]
+    holds_runs_before: str
+    """A statement before which it holds the runs, and after which it wants the steps."""
+    status: str | None
+    """How the group ends."""
 
 
-async def test_a_claim_and_a_hard_retry_of_the_same_run_do_not_wait_for_one_another(postgres_driver: Driver) -> None:
-    driver = postgres_driver
-    created = await driver.start(linear("a", "b"), 1)
-    await meet(
-        (lambda: driver.claim(worker_id="me"), "start_runs"),
-        (lambda: ops.retry_run(created.run_ids[0], hard=True, now=driver.now()), "reset_unfinished_steps"),
-    )
+CHANGES = {
+    "cancel": Change(
+        lambda driver, created: ops.cancel_run_group(created.group_id, now=driver.now()),
+        "cancel_waiting_steps",
+        "CANCELLED",
+    ),
+    "hard retry": Change(
+        lambda driver, created: ops.retry_run(created.run_ids[0], hard=True, now=driver.now()),
+        "reset_unfinished_steps",
+        "COMPLETED",
+    ),
+    "delete": Change(lambda _, created: ops.delete_run_group(created.group_id), "delete_steps_of_group", None),
+}
+
+
+@pytest.fixture(params=CHANGES)
+def change(request: pytest.FixtureRequest) -> Change:
+    return CHANGES[request.param]
+
+
+async def assert_group_ends(driver: Driver, created: Created, status: str | None) -> None:
     await ops.reap_workers("another", ["me"], now=driver.now())
     await driver.drain()
-    assert (await driver.group(created.group_id)).status == "COMPLETED"
+    if status is None:
+        assert await scalar("SELECT count(*) FROM runstep") == 0
+    else:
+        assert (await driver.group(created.group_id)).status == status
 
 
-async def test_a_claim_and_a_deletion_of_the_same_group_do_not_wait_for_one_another(postgres_driver: Driver) -> None:
-    driver = postgres_driver
-    created = await driver.start(linear("a", "b"), 2)
-    claimed, deleted = await meet(
-        (lambda: driver.claim(worker_id="me"), "start_runs"),
-        (lambda: ops.delete_run_group(created.group_id), "delete_steps_of_group"),
-    )
-    assert deleted["deleted_runsteps"] == 4
-    assert not (await driver.finish(*map(completed, claimed))).completed
-    assert await scalar("SELECT count(*) FROM runstep") == 0
+async def test_a_claim_leaves_the_steps_of_a_run_that_another_is_changing(
+    postgres_driver: Driver, change: Change
+) -> None:
+    created = await postgres_driver.start(linear("a", "b"), 1)
+    gate = Gate(change.holds_runs_before)
+    changing = gated(lambda: change.make(postgres_driver, created), gate)
+    await wait_until_blocked(changing, gate)
+    claim = await ops.claim_steps("me", ops.Pool(), 5, now=postgres_driver.now())
+    assert (claim.steps, claim.lost_race) == ([], True)
+    gate.opened.set()
+    await changing
+    await assert_group_ends(postgres_driver, created, change.status)
+
+
+async def test_a_change_that_comes_while_a_claim_is_being_made_waits_for_it(
+    postgres_driver: Driver, change: Change
+) -> None:
+    created = await postgres_driver.start(linear("a", "b"), 1)
+    async with starts_held():
+        claiming = asyncio.create_task(postgres_driver.claim(worker_id="me"))
+        await wait_until_blocked(claiming)
+        changing = asyncio.create_task(change.make(postgres_driver, created))
+        await wait_until_blocked(changing, others=1)
+    assert len(await claiming) == 1
+    await changing
+    await assert_group_ends(postgres_driver, created, change.status)
 
 
 async def test_results_and_the_cancellation_of_their_group_do_not_wait_for_one_another(postgres_driver: Driver) -> None:
@@ -147,15 +181,29 @@ async def test_branches_claimed_at_once_by_two_workers_start_their_run_once(post
     driver = postgres_driver
     flow = workflow({"x": {"depends_on": []}, "y": {"depends_on": []}}, events={"item_start": ["tell"]})
     created = await driver.start(flow, 1)
-    one, two = await meet(
-        (lambda: driver.claim(worker_id="one", types=["x"]), "start_groups"),
-        (lambda: driver.claim(worker_id="two", types=["y"]), "start_runs"),
-    )
-    assert len(one) == 1
-    await driver.complete(*one, *two)
+    async with starts_held():
+        claiming = asyncio.create_task(driver.claim(worker_id="one", types=["x"]))
+        await wait_until_blocked(claiming)
+        two = await ops.claim_steps("two", ops.Pool(frozenset({"y"})), 5, now=driver.now())
+    assert (two.steps, two.lost_race) == ([], True)
+    await driver.complete(*await claiming)
     await driver.drain()
     assert (await driver.run(created.run_ids[0])).status == "COMPLETED"
     assert len(await driver.events("item_start")) == 1
+
+
+async def test_runs_of_one_group_started_at_once_by_two_workers_start_it_once(postgres_driver: Driver) -> None:
+    driver = postgres_driver
+    created = await driver.start(linear("a"), 2)
+    async with starts_held():
+        first = asyncio.create_task(driver.claim(1, worker_id="one"))
+        await wait_until_blocked(first)
+        second = asyncio.create_task(driver.claim(1, worker_id="two"))
+        await wait_until_blocked(second, others=1)
+    steps = [*await first, *await second]
+    assert sorted(step.run_id for step in steps) == created.run_ids
+    await driver.complete(*steps)
+    assert len(await driver.events("group_start")) == 1
 
 
 async def test_branches_that_end_at_once_release_their_join_once(postgres_driver: Driver) -> None:

@@ -210,6 +210,9 @@ HOT: Final[dict[str, Hot]] = {
     "look_for_work": Hot("ix_runstep_ready"),
     "next_free_key": Hot("ix_runstep_ready_keyed", {"step_type": "store", "after": "key-07", "now": NOW}),
     "claim_ready": Hot("ix_runstep_ready", WORKER | {"step_type": "b"}),
+    "claim_and_start": Hot(
+        "ix_runstep_ready", WORKER | {"types": ["a", "b"], "listeners": Json([])}, sorts=True, on="postgres"
+    ),
     "claim_ready_keyed": Hot("ix_runstep_ready_keyed", WORKER | {"step_type": "store", "resource_key": "key-09"}),
     "claimed_runs": Hot("workflowrun", {"ids": IDS}),
     "runs_by_id": Hot("workflowrun", {"ids": IDS}),

@@ -92,13 +92,34 @@ async def another_connection() -> AsyncGenerator[Any]:
         yield raw.driver_connection
 
 
-async def wait_until_blocked(task: asyncio.Task[Any], gate: Gate | None = None) -> None:
-    """Wait until the task has ended, has reached the gate, or waits in the database for what another holds."""
+async def wait_until_blocked(task: asyncio.Task[Any], gate: Gate | None = None, *, others: int = 0) -> None:
+    """Wait until the task has ended, has reached the gate, or waits in the database, beside others that do."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     async with another_connection() as connection:
         while not task.done() and not (gate and gate.reached.is_set()):
-            if await connection.fetchval(query):
+            if await connection.fetchval(query) > others:
                 return
+
+
+_HOLD_STARTS = """
+CREATE FUNCTION wait_for_the_test() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$;
+CREATE TRIGGER wait_for_the_test BEFORE INSERT ON lifecyclehistory
+   FOR EACH ROW WHEN (NEW.event = 'group_start') EXECUTE FUNCTION wait_for_the_test();
+"""
+
+
+@asynccontextmanager
+async def starts_held() -> AsyncGenerator[None]:
+    """Until the block ends, a claim that starts a group waits within its statement, when it holds all that it needs."""
+    async with another_connection() as connection:
+        await connection.execute(_HOLD_STARTS)
+        await connection.execute("SELECT pg_advisory_lock(1)")
+        try:
+            yield
+        finally:
+            await connection.execute("SELECT pg_advisory_unlock(1)")
+            await connection.execute("DROP FUNCTION wait_for_the_test CASCADE")
 
 
 async def meet(first: tuple[Operation, str], second: tuple[Operation, str]) -> tuple[Any, Any]:

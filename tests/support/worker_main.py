@@ -40,7 +40,7 @@ from tests.faults.workflows import make_registry
 TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", "step_released", "claim_error"})
 """The counters that are told."""
 INSIDE: Final = {
-    "inside_claim": (claim, "claim_script", "claim_ready_keyed"),
+    "inside_claim": (claim, "claim_keyed", "claim_ready_keyed"),
     "inside_finish": (finish, "finish_script", "complete_steps"),
 }
 """Points within a transaction: the script, and the statement after which the fault strikes."""

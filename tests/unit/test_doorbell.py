@@ -22,3 +22,22 @@ async def test_a_ring_that_came_before_the_wait_is_not_missed() -> None:
     seen = doorbell.rings
     work_is_ready()
     assert await doorbell.wait(seen, timeout=60) == seen + 1
+
+
+def test_the_types_that_were_told_are_given_once() -> None:
+    doorbell = Doorbell({"parse", "chunk"}.__contains__)
+    doorbell.ring(["parse"])
+    doorbell.ring(["store"])
+    doorbell.ring(["chunk"])
+    assert doorbell.take_told() == {"parse", "chunk"}
+    assert doorbell.take_told() == set()
+
+
+def test_a_ring_without_types_leaves_unknown_what_is_ready() -> None:
+    doorbell = Doorbell()
+    doorbell.ring(["parse"])
+    doorbell.ring()
+    doorbell.ring(["chunk"])
+    assert doorbell.take_told() == set()
+    doorbell.ring(["chunk"])
+    assert doorbell.take_told() == {"chunk"}

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
-from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition, workflow_from_steps
+from soliplex.ingester.lib.wf.definitions import (
+    EventHandler,
+    ParameterSet,
+    StepDefinition,
+    WorkflowDefinition,
+    workflow_from_steps,
+)
 from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.registry import Registry, cumulative_configs, effective_parameters
 
@@ -286,6 +292,36 @@ def test_a_workflow_made_in_code_is_found_until_it_is_unregistered() -> None:
         registry.workflow("flow")
     with pytest.raises(NotFoundError):
         registry.unregister("flow")
+
+
+def listening(flow_id: str) -> WorkflowDefinition:
+    events = {"group_start": (EventHandler(name="tell", method="my.tell"),)}
+    return workflow_from_steps(flow_id, [StepDefinition(key="a", method="my.code")], lifecycle_events=events)
+
+
+def test_the_workflows_that_handle_events_are_those_in_use(folders: Folders) -> None:
+    folders.write(
+        folders.workflows / "file.yaml",
+        "id: file\nitem_steps:\n  a: {method: my.handler}\n"
+        "lifecycle_events:\n  item_end: [{name: tell, method: my.tell}]\n",
+    )
+    folders.flow("silent")
+    registry = folders.registry()
+    registry.register(listening("code"))
+    registry.register(code_flow("quiet"))
+
+    def ids() -> list[str]:
+        return [workflow.id for workflow in registry.listening_workflows()]
+
+    assert ids() == ["file", "code"]
+    folders.flow("another")  # everything is indexed anew, what was registered included
+    folders.let_time_pass()
+    assert ids() == ["file", "code"]
+    registry.register(code_flow("code"))
+    assert ids() == ["file"]
+    registry.register(listening("code"))
+    registry.unregister("code")
+    assert ids() == ["file"]
 
 
 def test_code_cannot_take_an_id_from_a_file_nor_a_file_from_code(folders: Folders) -> None:

@@ -21,6 +21,20 @@ ONLY_WITH_HANDLER: Final = frozenset(
     {LifeCycleEvent.ITEM_START, LifeCycleEvent.ITEM_END, LifeCycleEvent.STEP_START, LifeCycleEvent.STEP_END}
 )
 
+AT_THE_START: Final = (LifeCycleEvent.GROUP_START, LifeCycleEvent.ITEM_START, LifeCycleEvent.STEP_START)
+MOST_LISTENERS: Final = 100
+
+
+def listeners_at_the_start(registry: Registry) -> list[dict[str, Any]] | None:
+    """Every handler of a start, for a statement that finds out by itself what it starts. None: too many to send."""
+    found = [
+        {"workflow": workflow.id, "event": event, "place": place, "handler": handler.name, "retries": handler.retries}
+        for workflow in registry.listening_workflows()
+        for event in AT_THE_START
+        for place, handler in enumerate(workflow.handlers_for(event))
+    ]
+    return found if len(found) <= MOST_LISTENERS else None
+
 
 class Outbox:
     """Collects the events of one transaction."""

@@ -107,7 +107,7 @@ class ConsumerPool:
             await self._link.close()
 
     async def _claim_until_stopped(self) -> None:
-        pause = FIRST_PAUSE
+        pause, told = FIRST_PAUSE, set[str]()
         while not self._stopping:
             wanted = self._wanted()
             if wanted == 0:
@@ -116,7 +116,7 @@ class ConsumerPool:
                 continue
             rings = self.doorbell.rings
             try:
-                claim = await self._claim(wanted)
+                claim = await self._claim(wanted, told)
             except Exception as exc:  # noqa: BLE001  whatever it is: a worker that claims no more only seems to work
                 self._services.metrics.incr("claim_error", pool=self.name)
                 is_a_mistake = not isinstance(exc, TROUBLES_OF_THE_DATABASE)
@@ -124,14 +124,16 @@ class ConsumerPool:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            pause = FIRST_PAUSE
+            pause, told = FIRST_PAUSE, set()
             if claim.steps:
                 if self._services.probe is not None:
                     await self._services.probe.reach("after_claim")
                 self._services.on_claimed(claim)
                 self._accept(claim.steps, claim.resource_key)
+                await asyncio.sleep(0)  # the slots begin before the next look is prepared
             elif not claim.lost_race:
                 await self.doorbell.wait(rings, self._time_to_wait(claim))
+                told = self.doorbell.take_told()
 
     def _time_to_wait(self, claim: Claim) -> float:
         """Until the next step is due; at most until the next look of the safety net."""
@@ -235,7 +237,7 @@ class ConsumerPool:
             return 0  # results come faster than they can be recorded
         return max(wanted, 0)
 
-    async def _claim(self, wanted: int) -> Claim:
+    async def _claim(self, wanted: int, told: set[str]) -> Claim:
         services = self._services
         started = time.perf_counter()
         services.metrics.incr("claim_attempts", pool=self.name)
@@ -249,6 +251,7 @@ class ConsumerPool:
                 link=self._link,
                 now=services.clock(),
                 lock_ttl=services.lock_ttl,
+                told=told,
             )
         except BaseException:
             services.doubts.add(lease)

@@ -60,6 +60,9 @@ class Registry:
             _Folder(user_param_dir, _read_user_parameters, may_be_missing=True),
         ]
         self._registered: dict[str, WorkflowDefinition] = {}
+        self._listening: dict[str, WorkflowDefinition] = {}
+        """Those of the registered ones that handle events."""
+        self._listening_files: list[WorkflowDefinition] = []
         self._workflows = _Index[WorkflowDefinition]("workflow")
         self._parameter_sets = _Index[ParameterSet]("parameter set")
         self._clock = clock
@@ -77,6 +80,12 @@ class Registry:
         """Give all workflows, by id."""
         self._refresh_when_due()
         return _ordered({**self._workflows.by_id, **self._registered})
+
+    def listening_workflows(self) -> list[WorkflowDefinition]:
+        """Give the workflows that handle events."""
+        self._refresh_when_due()
+        in_files = (workflow for workflow in self._listening_files if workflow.id not in self._registered)
+        return [*in_files, *self._listening.values()]
 
     def parameter_set(self, set_id: str) -> ParameterSet:
         """Give the parameter set with this id; an id whose file is invalid raises that file's error."""
@@ -102,12 +111,17 @@ class Registry:
                 raise DefinitionError(f"the workflow {workflow.id!r} is already defined here", path=known.source_path)
             # Not indexed, only looked up first: of thousands of flows, each would index all the others anew.
             self._registered[workflow.id] = workflow
+            if workflow.lifecycle_events:
+                self._listening[workflow.id] = workflow
+            else:
+                self._listening.pop(workflow.id, None)
 
     def unregister(self, workflow_id: str) -> None:
         """Forget a workflow that was registered."""
         with self._lock:
             if self._registered.pop(workflow_id, None) is None:
                 raise UnknownDefinitionError("registered workflow", workflow_id)
+            self._listening.pop(workflow_id, None)
             # The index knows it when files have changed since; one of them may have been waiting for this id.
             if workflow_id in self._workflows.by_id:
                 self._rebuild()
@@ -133,6 +147,7 @@ class Registry:
 
     def _rebuild(self) -> None:
         self._workflows = _Index("workflow", tuple(self._registered.values()), self._workflow_files, self._workflows)
+        self._listening_files = [one for one in self._workflows.by_id.values() if one.lifecycle_events]
         self._parameter_sets = _Index("parameter set", (), self._parameter_files, self._parameter_sets)
 
 

@@ -23,6 +23,7 @@ class Doorbell:
     def __init__(self, accepts: Callable[[str], bool] = lambda _: True) -> None:
         self._accepts = accepts
         self._rings = 0
+        self._told: set[str] | None = set()
         self._changed = asyncio.Event()
         _doorbells.add(self)
 
@@ -31,12 +32,18 @@ class Doorbell:
         if types is not None and not any(map(self._accepts, types)):
             return
         self._rings += 1
+        self._told = None if types is None or self._told is None else self._told.union(types)
         self._changed.set()
         self._changed = asyncio.Event()
 
     @property
     def rings(self) -> int:
         return self._rings
+
+    def take_told(self) -> set[str]:
+        """The types of what has become ready since this was last asked; none, if they are not all known."""
+        told, self._told = self._told, set()
+        return told or set()
 
     async def wait(self, seen: int, timeout: float) -> int:  # noqa: ASYNC109  the bound is the safety net's period
         """Wait until it has been rung more than `seen` times, or the time is over; gives the rings so far."""

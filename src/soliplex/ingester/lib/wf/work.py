@@ -53,7 +53,8 @@ class ClaimedStep:
         """
         step = _new_run_step()
         step.__dict__.update(dict.fromkeys(RunStep.model_fields))
-        step.__dict__.update({name: _value(self.row, name) for name in self.row.keys()})  # noqa: SIM118  rows iterate over values
+        names = RunStep.model_fields.keys() & self.row.keys()
+        step.__dict__.update({name: _value(self.row, name) for name in names})
         step.__dict__.update(
             status=RunStatus.RUNNING,
             worker_id=self.worker_id,

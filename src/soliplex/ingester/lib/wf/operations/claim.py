@@ -4,11 +4,15 @@ The cost does not depend on how much waits, runs or has ended: every look is a p
 only. Steps that need a resource stand in an index of their own, by key. For them the claim takes the next key that
 nobody holds, the lock on it, and up to a batch of its steps, in one transaction: they are executed together under that
 one lock.
+
+On PostgreSQL, where every statement is a message there and back, steps without a resource are claimed by one statement
+that also starts their runs and groups and writes the events (`claim_and_start`). A worker that was told which types
+have become ready makes it without a look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -19,7 +23,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Link, Row, Rows, Script, datetime_of
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.events import Outbox
+from soliplex.ingester.lib.wf.events import Outbox, listeners_at_the_start
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import ClaimedStep, claimed_step
 
@@ -68,17 +72,41 @@ async def claim_steps(
     link: Link | None = None,
     now: datetime | None = None,
     lock_ttl: timedelta = DEFAULT_LOCK_TTL,
+    told: Collection[str] = (),
 ) -> Claim:
-    """Take up to `limit` ready steps, under a fresh lease unless one is given."""
+    """Take up to `limit` ready steps, under a fresh lease unless one is given. `told`: types that have become ready."""
     moment, source = now or utcnow(), link or Database
+    holder = _Holder(worker_id, lease or str(uuid4()), limit, max(limit, pool.keyed_limit), moment, lock_ttl)
+    kinds = [kind for kind in told if pool.accepts(kind)]
+    if kinds and Database.is_postgres():
+        claim = await _first(source, [_claim_plain(holder, kinds)])
+        if claim is not None:
+            return claim
     look = Look.at(await source.read(SQL.look_for_work()))
     if look.is_due(moment):
         look = await source.transact(_look_for_due(moment))
-    if not look.has_work_for(pool):
-        return Claim(next_due=look.next_due)
-    return await source.transact(
-        claim_script(worker_id, lease or str(uuid4()), pool, limit, look=look, now=moment, lock_ttl=lock_ttl)
-    )
+    return await _first(source, _scripts(holder, pool, look)) or Claim(next_due=look.next_due)
+
+
+async def _first(source: Link, scripts: Iterable[Script[Claim]]) -> Claim | None:
+    """What the first of the scripts brings that brings anything. Each is a transaction of its own."""
+    for script in scripts:
+        claim = await source.transact(script)
+        if claim.steps or claim.lost_race:
+            return claim
+    return None
+
+
+def _scripts(holder: _Holder, pool: Pool, look: Look) -> list[Script[Claim]]:
+    """The claims to try. Steps with and without a resource take turns."""
+    kinds = [head["step_type"] for head in look.plain if pool.accepts(head["step_type"])]
+    scripts = [_claim_plain(holder, kinds)] if kinds else []
+    if any(map(pool.accepts, look.keyed)):
+        scripts.append(claim_keyed(holder, pool, look))
+    if pool.keyed_next:
+        scripts.reverse()
+    pool.keyed_next = not pool.keyed_next
+    return scripts
 
 
 async def claim_next_step(
@@ -117,31 +145,11 @@ class Look:
         """Whether the time of some step has come."""
         return self.next_due is not None and self.next_due <= now
 
-    def has_work_for(self, pool: Pool) -> bool:
-        return any(pool.accepts(head["step_type"]) for head in self.plain) or any(map(pool.accepts, self.keyed))
-
 
 def _look_for_due(now: datetime) -> Script[Look]:
     """Let steps whose time has come join the ready ones, and look again."""
     yield SQL.promote_due_steps(now=now)
     return Look.at((yield SQL.look_for_work()))
-
-
-def claim_script(
-    worker_id: str, lease: str, pool: Pool, limit: int, *, look: Look, now: datetime, lock_ttl: timedelta
-) -> Script[Claim]:
-    holder = _Holder(worker_id, lease, limit, max(limit, pool.keyed_limit), now, lock_ttl)
-    kinds = (_claim_keyed, _claim_plain) if pool.keyed_next else (_claim_plain, _claim_keyed)
-    pool.keyed_next = not pool.keyed_next
-    taken = _Taken()
-    for claim in kinds:
-        taken = yield from claim(holder, pool, look)
-        if taken.rows or taken.lost_race:
-            break
-    if not taken.rows:
-        return Claim(lost_race=taken.lost_race, next_due=look.next_due)
-    steps, has_deliveries = yield from _start(taken.rows, holder)
-    return Claim(steps, taken.resource_key, lost_race=not steps, has_deliveries=has_deliveries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,26 +164,40 @@ class _Holder:
     def claim(self, limit: int) -> dict[str, Any]:
         return {"worker_id": self.worker_id, "lease": self.lease, "now": self.now, "limit": limit}
 
+    def steps(self, rows: Iterable[Row], runs: Mapping[int, Row]) -> list[ClaimedStep]:
+        """What was claimed, in the order of the queue."""
+        steps = [
+            claimed_step(row, runs[row["workflow_run_id"]], worker_id=self.worker_id, lease=self.lease, now=self.now)
+            for row in rows
+        ]
+        steps.sort(key=_place_in_queue)
+        return steps
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    rows: Sequence[Row] = ()
-    resource_key: str | None = None
-    lost_race: bool = False
+
+def _claim_plain(holder: _Holder, kinds: Sequence[str]) -> Script[Claim]:
+    listeners = listeners_at_the_start(get_registry()) if Database.is_postgres() else None
+    return _claim_by_steps(holder, kinds) if listeners is None else _claim_at_once(holder, kinds, listeners)
 
 
-def _claim_plain(holder: _Holder, pool: Pool, look: Look) -> Script[_Taken]:
+def _claim_at_once(holder: _Holder, kinds: Sequence[str], listeners: list[dict[str, Any]]) -> Script[Claim]:
+    found = yield SQL.claim_and_start(types=kinds, listeners=Json(listeners), **holder.claim(holder.limit)).last()
+    rows: dict[str, list[Row]] = {"step": [], "run": [], "busy": [], "delivery": []}
+    for row in found:
+        rows[row["kind"]].append(row)
+    steps = holder.steps(rows["step"], {run["id"]: run for run in rows["run"]})
+    return Claim(steps, lost_race=bool(rows["busy"]) and not steps, has_deliveries=bool(rows["delivery"]))
+
+
+def _claim_by_steps(holder: _Holder, kinds: Iterable[str]) -> Script[Claim]:
     rows: list[Row] = []
-    for head in look.plain:
+    for kind in kinds:
         if len(rows) >= holder.limit:
             break
-        if not pool.accepts(head["step_type"]):
-            continue
-        rows += yield SQL.claim_ready(step_type=head["step_type"], **holder.claim(holder.limit - len(rows)))
-    return _Taken(rows)
+        rows += yield SQL.claim_ready(step_type=kind, **holder.claim(holder.limit - len(rows)))
+    return (yield from _start(rows, holder)) if rows else Claim()
 
 
-def _claim_keyed(holder: _Holder, pool: Pool, look: Look) -> Script[_Taken]:
+def claim_keyed(holder: _Holder, pool: Pool, look: Look) -> Script[Claim]:
     kinds = [kind for kind in look.keyed if pool.accepts(kind)]
     for kind in sorted(kinds, key=lambda kind: (kind <= pool.last_type, kind)):
         key = yield from _next_free_key(kind, pool.last_keys.get(kind, ""), holder.now)
@@ -183,7 +205,7 @@ def _claim_keyed(holder: _Holder, pool: Pool, look: Look) -> Script[_Taken]:
             continue
         pool.last_type, pool.last_keys[kind] = kind, key
         return (yield from _claim_under_lock(holder, kind, key))
-    return _Taken()
+    return Claim()
 
 
 def _next_free_key(step_type: str, after: str, now: datetime) -> Script[str | None]:
@@ -194,7 +216,7 @@ def _next_free_key(step_type: str, after: str, now: datetime) -> Script[str | No
     return None
 
 
-def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[_Taken]:
+def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[Claim]:
     locked = yield SQL.acquire_lock(
         resource_key=key,
         holder_id=holder.lease,
@@ -205,16 +227,16 @@ def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[_Take
         meta=Json({"worker_id": holder.worker_id}),
     )
     if not locked:
-        return _Taken(lost_race=True)
+        return Claim(lost_race=True)
     rows = yield SQL.claim_ready_keyed(step_type=step_type, resource_key=key, **holder.claim(holder.keyed_limit))
     if not rows:
         yield SQL.release_lock(resource_key=key, holder_id=holder.lease)
-        return _Taken(lost_race=True)
+        return Claim(lost_race=True)
     yield SQL.name_step_of_lock(resource_key=key, holder_id=holder.lease, step_id=rows[0]["id"])
-    return _Taken(rows, key)
+    return (yield from _start(rows, holder, key))
 
 
-def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedStep], bool]]:
+def _start(rows: Sequence[Row], holder: _Holder, resource_key: str | None = None) -> Script[Claim]:
     """Begin the runs, and the groups, of which these are the first steps."""
     outbox = Outbox(get_registry())
     runs = yield from _begin_runs({row["workflow_run_id"] for row in rows}, outbox, holder.now)
@@ -223,11 +245,7 @@ def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedSte
     if busy:
         yield from _leave([row for row in rows if row["workflow_run_id"] in busy], holder)
         rows = [row for row in rows if row["workflow_run_id"] not in busy]
-    steps = [
-        claimed_step(row, runs[row["workflow_run_id"]], worker_id=holder.worker_id, lease=holder.lease, now=holder.now)
-        for row in rows
-    ]
-    steps.sort(key=_place_in_queue)
+    steps = holder.steps(rows, runs)
     if outbox.wants({run["workflow_definition_id"] for run in runs.values()}, LifeCycleEvent.STEP_START):
         for step in steps:
             outbox.add(
@@ -238,7 +256,7 @@ def _start(rows: Sequence[Row], holder: _Holder) -> Script[tuple[list[ClaimedSte
                 step_id=step.id,
             )
     has_deliveries = yield from outbox.write(holder.now)
-    return steps, has_deliveries
+    return Claim(steps, resource_key, lost_race=not steps, has_deliveries=has_deliveries)
 
 
 def _place_in_queue(step: ClaimedStep) -> tuple[int, int, int]:

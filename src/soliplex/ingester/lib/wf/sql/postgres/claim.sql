@@ -12,6 +12,87 @@ UPDATE runstep
   FROM picked WHERE id = picked_id
 RETURNING {claimed_columns};
 
+-- All that a claim does in one statement, for the time its answer takes to arrive: take the steps, start the runs that wait
+-- and then their groups, write the events. Each part locks what it changes as `start_runs` and `start_groups` do. A step whose
+-- run another holds is left as it is ("busy"). ARRAY: the planner then expects few runs, and goes by the primary key. IS TRUE:
+-- the ids are hashed, where a join of what the planner thinks is one step with one run would compare every one with every one.
+-- :name claim_and_start
+WITH picked AS MATERIALIZED (
+    SELECT picked_id, picked_run
+      FROM unnest(CAST(:types AS text[])) AS kind CROSS JOIN LATERAL (
+               SELECT id AS picked_id, workflow_run_id AS picked_run FROM runstep WHERE {ready} AND step_type = kind
+                ORDER BY priority DESC, queue_key, id LIMIT :limit
+                  FOR NO KEY UPDATE SKIP LOCKED
+           ) AS head
+     LIMIT :limit
+), waiting AS MATERIALIZED (
+    SELECT id AS waiting_id FROM workflowrun
+     WHERE id = ANY(ARRAY(SELECT picked_run FROM picked)) AND status = 'PENDING' FOR NO KEY UPDATE SKIP LOCKED
+), begun AS (
+    UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
+      FROM waiting WHERE id = waiting_id
+    RETURNING {claimed_run_columns}
+), run AS MATERIALIZED (
+    SELECT * FROM begun
+    UNION ALL
+    SELECT {claimed_run_columns} FROM workflowrun WHERE id = ANY(ARRAY(SELECT picked_run FROM picked)) AND status <> 'PENDING'
+), claimed AS (
+    UPDATE runstep
+       SET status = 'RUNNING', worker_id = :worker_id, lease_token = :lease, start_date = :now, status_date = :now,
+           status_message = NULL
+      FROM picked WHERE id = picked_id AND (picked_run IN (SELECT run.id FROM run)) IS TRUE
+    RETURNING {claimed_columns}
+), held AS MATERIALIZED (
+    SELECT id AS held_id FROM rungroup
+     WHERE id = ANY(ARRAY(SELECT run_group_id FROM begun)) AND status = 'PENDING' ORDER BY id FOR NO KEY UPDATE
+), started AS (
+    UPDATE rungroup SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
+      FROM held WHERE id = held_id AND status = 'PENDING'
+    RETURNING id, workflow_definition_id
+), listener AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(CAST(:listeners AS jsonb))
+               AS x (workflow text, event text, place int, handler text, retries int)
+), happened AS (
+    SELECT 1 AS rank, 'group_start' AS event, workflow_definition_id AS workflow, id AS group_id,
+           CAST(NULL AS bigint) AS run_id, CAST(NULL AS bigint) AS step_id
+      FROM started
+    UNION ALL
+    SELECT 2, 'item_start', workflow_definition_id, run_group_id, id, NULL FROM begun
+     WHERE EXISTS (SELECT 1 FROM listener WHERE event = 'item_start')
+    UNION ALL
+    SELECT 3, 'step_start', run.workflow_definition_id, run.run_group_id, run.id, claimed.id
+      FROM claimed JOIN run ON run.id = claimed.workflow_run_id
+     WHERE EXISTS (SELECT 1 FROM listener WHERE event = 'step_start')
+), written AS (
+    INSERT INTO lifecyclehistory (event, handler_name, run_group_id, workflow_run_id, step_id, start_date, completed_date,
+                                  status, status_date, status_meta, retry, retries, available_at)
+    SELECT h.event, l.handler, h.group_id, h.run_id, h.step_id, :now,
+           CASE WHEN l.handler IS NULL THEN CAST(:now AS timestamptz) END,
+           CASE WHEN l.handler IS NULL THEN 'COMPLETED' ELSE 'PENDING' END, :now, '{}', 0, coalesce(l.retries, 1), :now
+      FROM happened h LEFT JOIN listener l ON l.workflow = h.workflow AND l.event = h.event
+     WHERE l.handler IS NOT NULL OR h.event = 'group_start'
+     ORDER BY h.rank, h.run_id, h.step_id, l.place
+    RETURNING handler_name
+)
+SELECT 'step' AS kind, claimed.*, CAST(NULL AS text) AS workflow_definition_id, CAST(NULL AS integer) AS run_group_id,
+       CAST(NULL AS integer) AS batch_id, CAST(NULL AS text) AS doc_id, CAST(NULL AS text) AS status,
+       CAST(NULL AS text) AS run_params, CAST(NULL AS timestamptz) AS cancel_requested_at
+  FROM claimed
+UNION ALL
+SELECT 'run', id, {no_step_columns}, input, workflow_definition_id, run_group_id, batch_id, doc_id, status, run_params,
+       cancel_requested_at
+  FROM run
+UNION ALL
+(SELECT 'busy', NULL, {no_step_columns}, NULL, {no_run_columns} FROM picked WHERE picked_run NOT IN (SELECT run.id FROM run) LIMIT 1)
+UNION ALL
+(SELECT 'delivery', NULL, {no_step_columns}, NULL, {no_run_columns} FROM written WHERE handler_name IS NOT NULL LIMIT 1);
+
+-- :fragment no_step_columns
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+
+-- :fragment no_run_columns
+NULL, NULL, NULL, NULL, NULL, NULL, NULL
+
 -- :name claim_ready_keyed
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM runstep
