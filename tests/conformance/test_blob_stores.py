@@ -173,6 +173,23 @@ async def test_putting_the_same_at_the_same_time_is_harmless(
     assert await keys_of(store) == {KEY: len(LARGE)}
 
 
+async def test_all_that_is_put_at_the_same_time_is_there(store: BlobStore) -> None:
+    contents = {f"raw/{number % 7}/{number}": bytes([number]) * number for number in range(100)}
+    await asyncio.gather(*(store.put(key, content) for key, content in contents.items()))
+    assert {key: await content_of(store, key) for key in contents} == contents
+
+
+async def test_a_blob_that_cannot_be_put_fails_alone(tmp_path: Path) -> None:
+    store = FolderBlobs(tmp_path)
+    await store.put("raw/file", b"in the way")
+    good, bad, fine = await asyncio.gather(
+        *(store.put(key, b"x") for key in ("raw/a", "raw/file/below", "raw/b")), return_exceptions=True
+    )
+    assert (good, fine) == (None, None)
+    assert isinstance(bad, StoreUnavailableError)
+    assert list(store.incoming.iterdir()) == []
+
+
 async def test_what_is_not_there_is_not_found(store: BlobStore) -> None:
     await store.put("raw/3f/another", b"x")
     assert await store.size(KEY) is None

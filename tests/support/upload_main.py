@@ -6,13 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NoReturn
 from unittest.mock import patch
 
 from soliplex.ingester.lib.models import ArtifactType
-from soliplex.ingester.lib.storage import fs, get_artifacts
+from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.storage.blobs import BLOCK
 
 CONTENT: Final = b"all work and no play " * (3 * BLOCK // 20)
@@ -25,22 +24,29 @@ def die(*_arguments: Any) -> NoReturn:
     raise AssertionError("still alive")
 
 
+RENAMES: Final = ("rename", "replace")
+
+
 def die_before_the_file_is_safe() -> None:
-    fs.sync = die
+    patch.object(os, "fsync", die).start()
 
 
 def die_before_the_rename() -> None:
-    patch.object(Path, "replace", die).start()
+    for name in RENAMES:
+        patch.object(os, name, die).start()
 
 
 def die_after_the_rename() -> None:
-    rename = Path.replace
+    for name in RENAMES:
+        patch.object(os, name, _and_die(getattr(os, name))).start()
 
-    def rename_and_die(self: Path, target: Path) -> NoReturn:
-        rename(self, target)
+
+def _and_die(rename: Callable[[Any, Any], None]) -> Callable[[Any, Any], NoReturn]:
+    def rename_and_die(path: Any, target: Any) -> NoReturn:
+        rename(path, target)
         die()
 
-    patch.object(Path, "replace", rename_and_die).start()
+    return rename_and_die
 
 
 DEATHS: Final = {

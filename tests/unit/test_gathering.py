@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from soliplex.ingester.lib.gathering import LARGEST_GROUP, Gathering
+from soliplex.ingester.lib.gathering import LARGEST_GROUP, ROUNDS, Gathering
 
 
 class Handler:
@@ -42,6 +42,31 @@ async def test_what_comes_while_a_group_is_under_way_makes_the_next() -> None:
     handler.may_go.set()
     assert await asyncio.gather(*first, *later) == [2, 4, 6, 8]
     assert handler.groups == [[1], [2, 3, 4]]
+
+
+async def test_as_many_groups_are_under_way_as_was_said() -> None:
+    handler = Handler()
+    gathering = Gathering(handler, at_once=2)
+    tasks: list[asyncio.Task[int]] = []
+    for numbers in ([1], [2, 3], [4], [5]):
+        tasks += await submit_all(gathering, numbers)
+        for _ in range(2 * ROUNDS):
+            await asyncio.sleep(0)
+    assert handler.groups == [[1], [2, 3]]
+    handler.may_go.set()
+    assert await asyncio.gather(*tasks) == [2, 4, 6, 8, 10]
+    assert handler.groups == [[1], [2, 3], [4, 5]]
+
+
+async def test_those_for_whom_a_group_has_no_room_begin_the_next_at_once() -> None:
+    handler = Handler()
+    gathering = Gathering(handler, at_once=2)
+    tasks = await submit_all(gathering, range(1, LARGEST_GROUP + 2))
+    for _ in range(4 * ROUNDS):
+        await asyncio.sleep(0)
+    assert [len(group) for group in handler.groups] == [LARGEST_GROUP, 1]
+    handler.may_go.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_a_group_is_never_too_large() -> None:

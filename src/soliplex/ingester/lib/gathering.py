@@ -22,15 +22,19 @@ here, comes along. Where nobody is, they take no time worth mentioning."""
 
 
 class Gathering[T, R]:
-    """Hands items on in groups, one group at a time.
+    """Hands items on in groups, `at_once` groups at a time.
 
     `handle` gives for each item, in their order, its result or the error that its submitter is to see.
     """
 
-    def __init__(self, handle: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]]) -> None:
+    def __init__(
+        self, handle: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]], *, at_once: int = 1
+    ) -> None:
         self._handle = handle
+        self._at_once = at_once
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_gathering = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def submit(self, item: T) -> R:
@@ -49,24 +53,42 @@ class Gathering[T, R]:
     def _enter(self, item: T) -> asyncio.Future[R]:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what an earlier loop has left undone ended with it
-            self._loop, self._task, self._waiting = loop, None, []
+            self._loop, self._tasks, self._waiting, self._is_gathering = loop, set(), [], False
         place: asyncio.Future[R] = loop.create_future()
         self._waiting.append((item, place))
-        if self._task is None:
-            self._task = loop.create_task(self._run())
+        self._begin_a_group()
         return place
 
+    def _begin_a_group(self) -> None:
+        """Unless one is about to begin, or enough are under way."""
+        if self._waiting and not self._is_gathering and len(self._tasks) < self._at_once:
+            self._is_gathering = True
+            self._tasks.add(asyncio.create_task(self._run()))
+
     async def _run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            while self._waiting:
-                for _ in range(ROUNDS):
-                    await asyncio.sleep(0)
-                group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
-                await self._do(group)
-        finally:
-            self._task = None
-            for _, place in self._waiting:  # only if the loop is being closed
+            group = await self._next_group()
+            self._begin_a_group()  # of those for whom there was no room in this one
+            await self._do(group)
+        except asyncio.CancelledError:  # the loop is being closed
+            abandoned, self._waiting = self._waiting, []
+            for _, place in abandoned:
                 place.cancel()
+            raise
+        finally:
+            self._tasks.discard(task)
+            self._begin_a_group()
+
+    async def _next_group(self) -> list[tuple[T, asyncio.Future[R]]]:
+        try:
+            for _ in range(ROUNDS):
+                await asyncio.sleep(0)
+        finally:
+            self._is_gathering = False
+        group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
+        return group
 
     async def _do(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:
         try:

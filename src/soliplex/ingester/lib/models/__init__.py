@@ -5,7 +5,7 @@ Owns the schema and the connections. Knows no HTTP, no command line, and nothing
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.models.base import Table, metadata
+from soliplex.ingester.lib.models.base import Table, loaded, metadata
 from soliplex.ingester.lib.models.database import Database, NotInitializedError, get_engine, get_session
 from soliplex.ingester.lib.models.documents import (
     Document,
@@ -80,5 +80,6 @@ __all__ = [
     "WorkflowStepType",
     "get_engine",
     "get_session",
+    "loaded",
     "metadata",
 ]

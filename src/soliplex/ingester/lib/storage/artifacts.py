@@ -154,7 +154,10 @@ class Artifacts:
             yield path
 
     async def has(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bool:
-        return await self.store.size(self.layout.artifact(doc_hash, kind, step_config_id)) is not None
+        key = self.layout.artifact(doc_hash, kind, step_config_id)
+        if isinstance(self.store, FolderBlobs):
+            return await self._looking.submit(key)
+        return await self.store.size(key) is not None
 
     async def delete(self, doc_hash: str, step_config_ids: Iterable[int]) -> int:
         """Delete a document and what these step configs made of it; the number of blobs that were there."""

@@ -22,6 +22,7 @@ from typing import BinaryIO, Final, Self
 from uuid import uuid4
 
 from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.gathering import Gathering
 from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, checked
 from soliplex.ingester.lib.storage.errors import NoRoomError, StorageError, StoreUnavailableError
 from soliplex.ingester.lib.storage.threads import in_thread
@@ -29,6 +30,9 @@ from soliplex.ingester.lib.storage.threads import in_thread
 INCOMING: Final = ".incoming"
 LISTED_AT_ONCE: Final = 1000
 LANES: Final = 4
+PUTS_AT_ONCE: Final = 3
+LARGEST_GATHERED: Final = 1 << 20
+"""Bytes of a blob that is written along with others: more would keep these waiting."""
 _lanes: Final = ThreadPoolExecutor(LANES - 1, thread_name_prefix="sync")
 
 
@@ -37,6 +41,7 @@ class FolderBlobs:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._putting = Gathering(self._put_all, at_once=PUTS_AT_ONCE)
 
     @property
     def incoming(self) -> Path:
@@ -66,14 +71,14 @@ class FolderBlobs:
         paths = [self.path_of(key) for key in keys]
         return await in_thread(lambda: [_size(path) is not None for path in paths])
 
-    def write_all(self, contents: Mapping[str, bytes]) -> dict[str, bool | Exception]:
+    def write_all(self, contents: Mapping[str, bytes], *, replace: bool = False) -> dict[str, bool | Exception]:
         """Store small blobs, each unless one of its size is there already; this blocks, so call it in a thread.
 
-        False: what is there is of another size. What fails does so for itself.
+        False: what is there is of another size, and is not to be replaced. What fails does so for itself.
         """
         name = f"{self.incoming}/{uuid4().hex}"
         files = {
-            key: _Small(f"{self.root}/{checked(key)}", content, f"{name}-{number}")
+            key: _Small(f"{self.root}/{checked(key)}", content, f"{name}-{number}", replace)
             for number, (key, content) in enumerate(contents.items())
         }
         with _explained():
@@ -84,7 +89,19 @@ class FolderBlobs:
         return {key: file.outcome or False for key, file in files.items()}
 
     async def put(self, key: str, content: bytes) -> None:
-        await in_thread(self._write, self.path_of(key), content)
+        new = (checked(key), content)
+        if len(content) <= LARGEST_GATHERED:
+            await self._putting.submit(new)
+        else:
+            for failure in await self._put_all([new]):
+                if failure is not None:
+                    raise failure
+
+    async def _put_all(self, group: Sequence[tuple[str, bytes]]) -> Sequence[Exception | None]:
+        # Of two for one key the later counts.
+        written = await in_thread(self.write_all, dict(group), replace=True)
+        outcomes = [written[key] for key, _ in group]
+        return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
     async def read(self, key: str) -> AsyncGenerator[bytes]:
         file, block = await in_thread(_open, self.path_of(key), key)
@@ -127,16 +144,6 @@ class FolderBlobs:
             probe.touch()
             probe.unlink()
 
-    def _write(self, target: Path, content: bytes) -> None:
-        waiting = self.incoming / uuid4().hex
-        try:
-            with _explained():
-                make_folders(self.incoming)
-                waiting.write_bytes(content)
-            self._move_in(waiting, target)
-        finally:
-            waiting.unlink(missing_ok=True)
-
     def _move_in(self, path: Path, target: Path) -> None:
         with _explained():
             sync(path)
@@ -169,6 +176,7 @@ class _Small:
     target: str
     content: bytes
     path: str
+    replaces: bool = False
     descriptor: int = -1
     outcome: bool | Exception | None = None
 
@@ -183,7 +191,7 @@ class _Small:
             self._give_up()
 
     def write(self) -> bool | None:
-        if (there := _size(self.target)) is not None:
+        if not self.replaces and (there := _size(self.target)) is not None:
             return there == len(self.content)
         self.descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         rest = memoryview(self.content)

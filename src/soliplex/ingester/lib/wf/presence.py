@@ -34,10 +34,12 @@ _log = logging.getLogger(__name__)
 QUIET_BETWEEN_NOTIFIES: Final = 0.005
 BETWEEN_CONNECTS: Final = 0.5
 TIME_TO_RECONNECT: Final = 4 * BETWEEN_CONNECTS
-BUSY_LOOK: Final = 0.0015
+BUSY_LOOK: Final = 0.001
 IDLE_LOOK: Final = 0.01
 IDLE_AFTER: Final = 30.0
-"""SQLite's counter is looked at every 1.5 ms, and after half a minute without a change every 10 ms."""
+"""Seconds between looks at SQLite's counter: idle for long, or busy, a worker looks less often."""
+QUIET_WHILE_BUSY: Final = 0.05
+"""Seconds between two rings of a busy worker: most changes are its own, and its pools know of those."""
 
 
 class Presence(Protocol):
@@ -66,9 +68,11 @@ type OnWork = Callable[[Collection[str] | None], None]
 """Called when there is work: of which types, if they are known."""
 
 
-def presence_for(worker_id: str, on_work: OnWork) -> Presence:
+def presence_for(worker_id: str, on_work: OnWork, *, is_idle: Callable[[], bool]) -> Presence:
     path = Database.path()
-    return SqlitePresence(worker_id, path, on_work) if path else PostgresPresence(worker_id, Database.url(), on_work)
+    if path is None:
+        return PostgresPresence(worker_id, Database.url(), on_work)
+    return SqlitePresence(worker_id, path, on_work, is_idle=is_idle)
 
 
 _HASH: Final = "hashtextextended('soliplex-worker:' || {}, 0)"
@@ -207,11 +211,12 @@ def connection_arguments(url: sa.URL) -> dict[str, Any]:
 class SqlitePresence:
     """A locked file beside the database, and the database's change counter."""
 
-    def __init__(self, worker_id: str, database: Path, on_work: OnWork) -> None:
+    def __init__(self, worker_id: str, database: Path, on_work: OnWork, *, is_idle: Callable[[], bool]) -> None:
         self._worker_id = worker_id
         self._database = database
         self._folder = database.with_name(f"{database.name}-workers")
         self._on_work = on_work
+        self._is_idle = is_idle
         self._file: int | None = None
         self._watch: asyncio.Task[None] | None = None
 
@@ -272,12 +277,15 @@ class SqlitePresence:
         connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=0)
         loop = asyncio.get_running_loop()
         try:
-            seen, changed_at = self._version(connection), loop.time()
+            seen, rang_at = self._version(connection), loop.time()
             while True:
-                await asyncio.sleep(BUSY_LOOK if loop.time() - changed_at < IDLE_AFTER else IDLE_LOOK)
+                is_alert = self._is_idle() and loop.time() - rang_at < IDLE_AFTER
+                await asyncio.sleep(BUSY_LOOK if is_alert else IDLE_LOOK)
+                if not self._is_idle() and loop.time() - rang_at < QUIET_WHILE_BUSY:
+                    continue
                 version = self._version(connection)
                 if version != seen:
-                    seen, changed_at = version, loop.time()
+                    seen, rang_at = version, loop.time()
                     self._on_work(None)
         finally:
             connection.close()

@@ -124,7 +124,7 @@ class Worker:
     async def start(self) -> None:
         """Announce the worker and begin to work."""
         self._leaving.clear()
-        self._presence = presence_for(self.id, self._wake)
+        self._presence = presence_for(self.id, self._wake, is_idle=lambda: self.is_idle)
         await self._presence.announce()
         try:
             # What is held under our name was another's, who is dead: we have the lock that it would hold.

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from soliplex.ingester.lib.models import Database, Document, DocumentURI
+from soliplex.ingester.lib.models import Database, Document, DocumentURI, loaded
 from soliplex.ingester.lib.models.transactions import Rows, json_of
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.handlers import provide
@@ -27,11 +27,14 @@ async def _documents(steps: Sequence[ClaimedStep]) -> list[Document | None]:
     executing.note(steps)
     rows = await Database.read(SQL.documents_by_hash(hashes=_hashes(steps)))
     found = {
-        row["hash"]: Document(
-            hash=row["hash"],
-            mime_type=row["mime_type"],
-            file_size=row["file_size"],
-            doc_meta=json_of(row, "doc_meta"),
+        row["hash"]: loaded(
+            Document,
+            {
+                "hash": row["hash"],
+                "mime_type": row["mime_type"],
+                "file_size": row["file_size"],
+                "doc_meta": json_of(row, "doc_meta"),
+            },
         )
         for row in rows
     }
@@ -41,7 +44,7 @@ async def _documents(steps: Sequence[ClaimedStep]) -> list[Document | None]:
 async def _places(steps: Sequence[ClaimedStep]) -> list[list[DocumentURI]]:
     places: defaultdict[str, list[DocumentURI]] = defaultdict(list)
     for row in await Database.read(SQL.places_of_documents(hashes=_hashes(steps))):
-        places[row["doc_hash"]].append(DocumentURI(**{name: row[name] for name in row.keys()}))  # noqa: SIM118  rows iterate over values
+        places[row["doc_hash"]].append(loaded(DocumentURI, {name: row[name] for name in row.keys()}))  # noqa: SIM118  rows iterate over values
     return [places[step.run["doc_id"]] for step in steps]
 
 
