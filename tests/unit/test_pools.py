@@ -62,6 +62,7 @@ async def calls_for(*steps: ClaimedStep) -> list[list[int]]:
         clock=lambda: NOON,
         on_finished=lambda _: None,
         following=lambda: None,
+        expects_more=lambda: False,
         doubts=Doubts(),
     )
     services = PoolServices(

@@ -112,6 +112,7 @@ class Worker:
             clock=clock,
             on_finished=self._on_finished,
             following=self._following,
+            expects_more=lambda: any(pool.running for pool in self._pools),
             doubts=self._doubts,
         )
         self._pools = self._make_pools()
