@@ -21,6 +21,8 @@ from fastapi import FastAPI
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database, metadata
 from soliplex.ingester.lib.wf.catalog import use_registry
+from soliplex.ingester.server.bodies import LARGEST_BODY
+from soliplex.ingester.server.forms import LARGEST_FIELD
 from tests.support.engine import rows_of, scalar
 from tests.support.http import client_of, running_app
 from tests.support.operations_of_the_api import Operation, Sent, Value, operations_of
@@ -240,6 +242,44 @@ async def test_a_form_that_is_none_is_refused(world: World) -> None:
             bad = Sent(sent.method, sent.url, body, {"content-type": kind})
             wrong += complaints(f"{operation}, {what}", await world.send(bad))
     assert wrong == []
+    assert await world.contents() == before
+
+
+ENDLESS: dict[str, tuple[bytes, bytes]] = {
+    "application/x-www-form-urlencoded": (b"", b"&f=" + b"x" * 500_000),
+    "multipart/form-data": (b'--x\r\nContent-Disposition: form-data; name="a"; filename="b"\r\n\r\n', b"x" * 500_000),
+    "application/json": (b'{"a": "', b"x" * 500_000),
+}
+"""How a body begins, and how it goes on and on."""
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("path", ["batch/", "batch/start-workflows", "workflow/", "workflow/retry"])
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_a_body_without_end_is_refused_before_it_fills_the_memory(world: World, path: str, kind: str) -> None:
+    before = await world.contents()
+
+    async def body() -> AsyncIterator[bytes]:
+        start, block = ENDLESS[kind]
+        yield start
+        for _ in range(LARGEST_BODY // len(block) + 1):
+            yield block
+
+    answer = await world.client.post(f"{A}/{path}", content=body(), headers={"content-type": f"{kind}; boundary=x"})
+    if kind == "application/json" and path != "workflow/retry":
+        assert answer.status_code == 422, answer.text  # what is no form is not read
+    else:
+        assert (answer.status_code, answer.json()["error"]) == (413, f"body: is larger than {LARGEST_BODY} bytes")
+    assert await world.contents() == before
+
+
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_fields_that_are_too_much_together_are_refused(world: World) -> None:
+    before = await world.contents()
+    fields = {f"f{number}": (None, "x" * LARGEST_FIELD) for number in range(4)}
+    answer = await world.client.post(f"{A}/document/upload", files=fields)
+    assert (answer.status_code, answer.json()["detail"]) == (413, {"limit": LARGEST_FIELD})
+    assert answer.json()["error"] == f"the form is larger than {3 * LARGEST_FIELD} bytes"
     assert await world.contents() == before
 
 

@@ -271,6 +271,7 @@ async def test_what_was_started_is_told_and_can_be_retried(target: Installation,
 
     assert await target.retry(started.group_id, hard=False) == Retried(1, 3)
     assert await target.retry(started.group_id, hard=False) == Retried(0, 0)
+    assert await target.retry(started.group_id, hard=True) == Retried(1, 3)
     for missing in (target.group(4711), target.progress(4711), target.retry(4711, hard=False)):
         with pytest.raises(IngesterError, match="run group 4711 does not exist"):
             await missing

@@ -21,14 +21,13 @@ from starlette.requests import ClientDisconnect, Request
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.storage import DocumentTooLargeError
+from soliplex.ingester.server.bodies import DRAINED, read_without_bound
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks  # it exists for type checkers only
 
 MOST_FIELDS: Final = 100
 LARGEST_FIELD: Final = 2 << 20
-DRAINED: Final = 16 << 20
-"""How much is still read of a form that is refused. A client that is cut off while it sends may not see the answer."""
 ROOM_FOR_FIELDS: Final = 64 << 10
 """Of a body's length, what may belong to fields after the file."""
 
@@ -64,7 +63,11 @@ type FileReader[F] = Callable[[FilePart, dict[str, str]], Awaitable[F]]
 async def read_form[F](
     request: Request, *, file: str | None = None, take: FileReader[F] | None = None, largest: int = LARGEST_FIELD
 ) -> Form[F]:
-    """Read a form, urlencoded or multipart. The part named `file` is given to `take`; `largest` bounds each field."""
+    """Read a form, urlencoded or multipart. The part named `file` is given to `take`; `largest` bounds each field.
+
+    All fields together may be as long as three of the longest.
+    """
+    read_without_bound(request)
     body = _Body(request)
     try:
         boundary = _boundary_of(request)
@@ -191,6 +194,7 @@ class _Multipart[F]:
     async def read(self, file: str | None, take: FileReader[F] | None) -> Form[F]:
         fields: dict[str, str] = {}
         taken: list[F] = []
+        room = self._largest * 3
         while (event := await self._next()) is not None:
             assert isinstance(event, _Begin)
             name, filename = _names(event.headers)
@@ -202,6 +206,9 @@ class _Multipart[F]:
                 raise InvalidInputError(name, "must be a field, not a file")
             else:
                 _add(fields, name, await self._field(name))
+                room -= len(fields[name])
+                if room < 0:
+                    raise DocumentTooLargeError(self._largest, f"the form is larger than {self._largest * 3} bytes")
         return Form(fields, taken[0] if taken else None)
 
     def _file_part(self, headers: dict[bytes, bytes], filename: str) -> FilePart:

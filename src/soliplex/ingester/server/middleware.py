@@ -7,6 +7,7 @@
     Authentication    who sends it (auth.py)
     IngestGate        how many uploads, and how often (rate_limit.py)
     Failures          a bug becomes a JSON answer, and a traceback in the log
+    BodyBound         how much of a body is read (bodies.py)
 
 All of them are plain ASGI: none holds back a body that is streamed in or out.
 """
@@ -30,6 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.server import metrics
 from soliplex.ingester.server.auth import Authentication
+from soliplex.ingester.server.bodies import BodyBound
 from soliplex.ingester.server.errors import answer_for, error_answer
 from soliplex.ingester.server.rate_limit import IngestGate
 
@@ -59,6 +61,7 @@ DOCS_POLICY: Final = (
 
 def install_middleware(app: FastAPI, settings: Settings) -> None:
     # The one that is added last is the outermost.
+    app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
     app.add_middleware(IngestGate, settings=settings)
     app.add_middleware(Authentication, settings=settings)

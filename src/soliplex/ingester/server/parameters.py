@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 from starlette.datastructures import UploadFile
 
 from soliplex.ingester.lib.errors import InvalidInputError
@@ -18,6 +18,7 @@ from soliplex.ingester.lib.wf.views import FIRST_ROWS, LARGEST_PAGE, Page, Pagin
 LARGEST_INTEGER: Final = 2**31 - 1
 LARGEST_BIG_INTEGER: Final = 2**63 - 1
 DEFAULT_ROWS: Final = 50
+_FLAG: Final = TypeAdapter(bool)
 
 
 def _storable(text: str) -> str:
@@ -81,12 +82,31 @@ AskedPage = Annotated[Asked, Depends(_asked)]
 
 async def given(request: Request, name: str, *aliases: str) -> str | None:
     """A value that clients send in the query, in a form or in a JSON object; in two places, it must be the same."""
+    found = await _found(request, name, *aliases)
+    return _the_one(name, {_storable_input(name, _as_text(name, value)) for value in found})
+
+
+async def flag(request: Request, name: str) -> bool:
+    """A yes or no, which stands where `given` looks; no, if it stands nowhere."""
+    return _the_one(name, {_as_flag(name, value) for value in await _found(request, name)}) or False
+
+
+async def _found(request: Request, *names: str) -> list[Any]:
     places: tuple[Mapping[str, Any], ...] = (request.query_params, await _body_of(request))
-    found = [place[key] for place in places for key in (name, *aliases) if place.get(key) is not None]
-    values = {_storable_input(name, _as_text(name, value)) for value in found}
+    return [place[name] for place in places for name in names if place.get(name) is not None]
+
+
+def _the_one[V](name: str, values: set[V]) -> V | None:
     if len(values) > 1:
         raise InvalidInputError(name, "is given more than once, and not the same each time")
     return next(iter(values), None)
+
+
+def _as_flag(name: str, value: Any) -> bool:
+    try:
+        return _FLAG.validate_python(value)
+    except ValidationError as exc:
+        raise InvalidInputError(name, "must be true or false") from exc
 
 
 async def required(request: Request, name: str, *aliases: str) -> str:

@@ -182,11 +182,8 @@ class RemoteTarget:
         return _group(await self._json("GET", f"/workflow/run-groups/{group_id}"))
 
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
-        if hard:
-            raise RemoteError(
-                self._url, "--hard is for the machine that has the database: running steps lose their work"
-            )
-        answer = await self._json("POST", "/workflow/retry", data={"run_group_id": str(group_id)})
+        form = {"run_group_id": str(group_id), "hard": str(hard).lower()}
+        answer = await self._json("POST", "/workflow/retry", data=form)
         return Retried(answer["reset_runs"], answer["reset_steps"])
 
     async def progress(self, group_id: int) -> GroupProgress:

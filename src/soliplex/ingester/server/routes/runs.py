@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,6 +31,7 @@ from soliplex.ingester.server.parameters import (
     Priority,
     Status,
     Text,
+    flag,
     required_id,
 )
 
@@ -185,17 +186,22 @@ async def cancel_run(run_id: BigId) -> Cancelled:
     return Cancelled(cancelled_runs=done.runs, cancelled_steps=done.steps)
 
 
+_TO_RETRY: Final = {"run_group_id": ID_SCHEMA, "hard": {"type": "boolean", "default": False}}
+
+
 @router.post(
     "/retry",
     summary="Retry what failed in a run group",
     status_code=HTTPStatus.CREATED,
     responses=error_answers(400, 404),
     openapi_extra={
-        "parameters": [{"in": "query", "name": "run_group_id", "schema": ID_SCHEMA, "required": False}],
+        "parameters": [
+            {"in": "query", "name": name, "schema": schema, "required": False} for name, schema in _TO_RETRY.items()
+        ],
         "requestBody": {
             "content": {
                 "application/x-www-form-urlencoded": {
-                    "schema": {"type": "object", "properties": {"run_group_id": ID_SCHEMA}},
+                    "schema": {"type": "object", "properties": _TO_RETRY},
                     "example": {"run_group_id": 5},
                 }
             },
@@ -204,9 +210,12 @@ async def cancel_run(run_id: BigId) -> Cancelled:
     },
 )
 async def retry(request: Request) -> Retried:
-    """Put failed and cancelled steps back to PENDING. `run_group_id` may stand in the query or in the form."""
+    """Put failed and cancelled steps back to PENDING; with `hard`, all that are not completed, also what runs.
+
+    Both may stand in the query or in the form.
+    """
     run_group_id = await required_id(request, "run_group_id")
-    done = await operations.retry_run_group(run_group_id)
+    done = await operations.retry_run_group(run_group_id, hard=await flag(request, "hard"))
     return Retried(run_group_id=run_group_id, reset_steps=done.reset_steps, reset_runs=done.reset_runs)
 
 
