@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.rag import rag_path
 from tests.integration.test_rag import document
 from tests.support.command_line import CommandLine
+from tests.support.serving import serving
 
 S = "/api/v1/search"
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -93,6 +95,18 @@ def test_every_filter_bounds_a_search_on_the_command_line(commands: CommandLine,
         answer = commands("si-cli", "search", QUESTION, "--db", "library", "--kind", "text", "--json", *options)
         assert [hit["uri"] for hit in answer.json] == expected, options
         assert answer.code == (0 if expected else 1)
+
+
+def test_a_server_is_asked_as_this_installation_is(commands: CommandLine, stored: None, tmp_path: Path) -> None:
+    question = ("si-cli", "search", QUESTION, "--db", "library", "--kind", "text", "--json")
+    here = commands(*question, "--meta", "pages=12", "--source", "kitchen")
+    environment = {"DOC_DB_URL": commands.url, "LANCEDB_DIR": str(get_settings().lancedb_dir)}
+    with serving(tmp_path / "server", "--no-worker", environment=environment) as server:
+        there = commands(*question, "--meta", "pages=12", "--source", "kitchen", "--server", server.url)
+        missed = commands("si-cli", "search", "x", "--db", "nothing", "--server", server.url)
+    assert there.json == here.json
+    assert [hit["uri"] for hit in there.json] == ["/kitchen/bread.md"]
+    assert (missed.code, "nothing" in missed.err) == (1, True)
 
 
 def test_results_are_printed_for_people(commands: CommandLine, stored: None) -> None:

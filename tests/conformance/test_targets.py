@@ -6,8 +6,9 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import uvicorn
@@ -16,13 +17,28 @@ from fastapi import FastAPI
 from soliplex.ingester.cli.ingest.files import LocalFile, fingerprint
 from soliplex.ingester.cli.ingest.local import LocalTarget
 from soliplex.ingester.cli.ingest.remote import open_remote
-from soliplex.ingester.cli.ingest.target import FileRefusedError, Installation, Retried, Standing, Target, Work
+from soliplex.ingester.cli.ingest.target import (
+    FileRefusedError,
+    Installation,
+    Question,
+    Retried,
+    Standing,
+    Target,
+    Work,
+)
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
-from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus
+from soliplex.ingester.lib.rag import rag_path
+from soliplex.ingester.lib.rag.writing import write_documents
+from soliplex.ingester.lib.search import SearchKind
+from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.server import create_app
+from tests.integration.test_rag import IDENTITY, document
+from tests.support.documents import hash_of
+from tests.support.engine import rows_of
 
 WORK: Final = Work(workflow_id="test_wf", param_id="test_base")
 FAILING: Final = Work(workflow_id="test_wf_fail", param_id="test_base")
@@ -275,6 +291,52 @@ async def test_what_was_started_is_told_and_can_be_retried(target: Installation,
     for missing in (target.group(4711), target.progress(4711), target.retry(4711, hard=False)):
         with pytest.raises(IngesterError, match="run group 4711 does not exist"):
             await missing
+
+
+async def test_versions_are_told_compared_and_gone_back_to(target: Installation, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    for text in ("one line\n", "another line\n"):
+        file = make_file(tmp_path, "a.md", text)
+        await upload(target, file, batch_id)
+        await run_to_its_end(target, (await target.start_workflows(batch_id, WORK)).group_id)
+        await _pretend_that_it_was_parsed(text)
+    assert (await target.knows(file.uri, "files"), await target.knows(file.uri, "web")) == (True, False)
+    assert await target.find("A.M", 5) == [(file.uri, "files")]
+    assert await target.find("nothing", 5) == []
+
+    found, total = await target.versions(file.uri, "files", 1)
+    assert ([(each.version, each.is_current, each.is_stored) for each in found], total) == ([(2, True, True)], 2)
+    assert found[0].process_date.tzinfo is not None
+    diff = await target.diff(file.uri, "files", None, None, context=0)
+    assert (diff.from_version, diff.to_version, diff.text.added_lines, diff.text.removed_lines) == (1, 2, 1, 1)
+    assert "+another line" in diff.text.unified
+
+    done = await target.roll_back(file.uri, "files", 1, WORK)
+    assert (done.version, done.is_changed, len(done.runs)) == (3, True, 1)
+    await run_to_its_end(target, done.runs[0].run_group_id)
+    assert not (await target.roll_back(file.uri, "files", 1, Work())).is_changed
+    for wrong in (target.versions("/b", "files", 1), target.roll_back("/b", "files", 1, Work())):
+        with pytest.raises(IngesterError, match="/b"):
+            await wrong
+
+
+async def _pretend_that_it_was_parsed(text: str) -> None:
+    """What the steps of the test workflow do not make."""
+    configs = dict(await rows_of("SELECT step_type, step_config_id FROM runstep"))
+    doc_hash = hash_of(text.encode())
+    await get_artifacts().write(doc_hash, ArtifactType.PARSED_MD, configs["parse"], text.encode())
+
+
+async def test_a_question_is_asked_of_a_database(target: Installation) -> None:
+    bees = document("bees", "when the bees leave the hive", source="garden", author="Ada")
+    await write_documents(rag_path("library"), IDENTITY, [bees])
+    scope: Any = {"source": "garden", "batch_id": 1, "uri_prefix": "/gar", "meta": {"author": "Ada"}}
+    question = Question(text="bees", kind=SearchKind.TEXT, limit=3, db="library", **scope)
+    (hit,) = await target.search(question)
+    assert (hit.uri, hit.title, hit.headings) == ("/garden/bees.md", "Bees", ["Bees"])
+    assert await target.search(replace(question, source="kitchen")) == []
+    with pytest.raises(IngesterError, match="nothing"):
+        await target.search(replace(question, db="nothing"))
 
 
 async def test_it_is_known_whether_anybody_works(target: Target) -> None:

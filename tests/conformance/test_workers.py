@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from itertools import pairwise
 
 from sqlmodel import select
 
 from soliplex.ingester.lib.models import Database, WorkerCheckin
 from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.operations.workers import DEATHS, FORGIVEN_DEATHS, MOST_DEATHS
 from tests.support.engine import (
     START,
     Driver,
@@ -18,6 +20,7 @@ from tests.support.engine import (
     execute,
     expanded,
     linear,
+    released,
     rows_of,
     workflow,
 )
@@ -219,3 +222,58 @@ async def test_steps_beside_one_that_failed_are_to_stop(driver: Driver) -> None:
     x, y = await driver.claim(worker_id="me")
     await driver.fail(x)
     assert await ops.steps_to_stop("me") == {y.id}
+
+
+async def a_worker_dies_of(driver: Driver, name: str) -> ops.Reaped:
+    """A worker claims the step of this name, and dies."""
+    await ops.check_in("victim", now=driver.now())
+    assert [step.name for step in await driver.claim(worker_id="victim")] == [name]
+    return await ops.reap_workers("me", ["victim"], now=driver.now())
+
+
+async def test_the_first_deaths_of_its_workers_are_held_against_no_step(driver: Driver) -> None:
+    await driver.start(linear("a", "b"), 1)
+    for deaths in range(1, FORGIVEN_DEATHS + 1):
+        assert (await a_worker_dies_of(driver, "a")).steps == 1
+        step = await driver.claim_one(worker_id="living")
+        assert (step.retry, step.run_step().status_meta) == (0, {DEATHS: deaths})
+        await driver.finish(released(step))
+
+
+async def test_a_step_that_workers_keep_dying_of_waits_longer_each_time_and_fails_in_the_end(driver: Driver) -> None:
+    created = await driver.start(linear("a", "b"), 1)
+    for _ in range(FORGIVEN_DEATHS):
+        await a_worker_dies_of(driver, "a")
+    pauses: list[timedelta] = []
+    for deaths in range(FORGIVEN_DEATHS + 1, MOST_DEATHS):
+        assert (await a_worker_dies_of(driver, "a")).steps == 1
+        claim = await ops.claim_steps("me", ops.Pool(), 5, now=driver.now())
+        assert claim.steps == []
+        assert claim.next_due is not None
+        pauses.append(claim.next_due - driver.moment)
+        waiting = (await driver.steps_of(created.run_ids[0]))[0]
+        assert waiting.status == "PENDING"
+        assert (waiting.status_message or "").startswith(f"{deaths} workers died while they held this step")
+        driver.pass_time(pauses[-1])
+    assert all(later >= earlier for earlier, later in pairwise(pauses))
+
+    reaped = await a_worker_dies_of(driver, "a")
+    assert (reaped.steps, reaped.failed) == (0, 1)
+    step, after = await driver.steps_of(created.run_ids[0])
+    assert (step.status, after.status) == ("FAILED", "CANCELLED")
+    assert "10 workers died while they held this step; it may be what they died of" in (step.status_message or "")
+    assert (await driver.group(created.group_id)).status == "FAILED"
+
+    await ops.retry_run_group(created.group_id, now=driver.now())
+    assert (await a_worker_dies_of(driver, "a")).steps == 1
+    await driver.drain()
+    assert (await driver.group(created.group_id)).status == "COMPLETED"
+
+
+async def test_what_was_held_along_with_a_deadly_step_comes_apart_from_it(driver: Driver) -> None:
+    await driver.start(linear("a"), 20)
+    for _ in range(FORGIVEN_DEATHS + 1):
+        await ops.check_in("victim", now=driver.now())
+        assert len(await driver.claim(worker_id="victim")) == 20
+        await ops.reap_workers("me", ["victim"], now=driver.now())
+    assert len(set(await rows_of("SELECT available_at FROM runstep"))) > 1

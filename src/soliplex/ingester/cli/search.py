@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.database import open_database
+from soliplex.ingester.cli.groups import tell
+from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, console, print_json
 from soliplex.ingester.lib.errors import InvalidInputError
 
@@ -24,18 +25,27 @@ async def search(
     batch: Annotated[int | None, typer.Option("--batch", help="Only documents of this batch.")] = None,
     uri_prefix: Annotated[str | None, typer.Option("--uri-prefix", help="Only URIs that begin so.")] = None,
     meta: Annotated[list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Only with this.")] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Search what was ingested by meaning, words or both.
 
     Exit code 1 if nothing was found.
     """
-    from soliplex.ingester.lib.search import Scope, search_documents
+    from soliplex.ingester.cli.ingest.target import Question
 
-    question = " ".join(text)
-    scope = Scope(source=source, batch_id=batch, uri_prefix=uri_prefix, metadata=_facts(meta or []))
-    async with open_database():
-        found = await search_documents(question, database=db, kind=_kind(kind), limit=limit, scope=scope)
+    question = Question(
+        text=" ".join(text),
+        kind=_kind(kind),
+        limit=limit,
+        db=db,
+        source=source,
+        batch_id=batch,
+        uri_prefix=uri_prefix,
+        meta=_facts(meta or []),
+    )
+    async with open_target(server, tell) as target:
+        found = await target.search(question)
     if as_json:
         print_json(found)
     else:
@@ -53,8 +63,8 @@ def _kind(name: str) -> SearchKind:
         raise InvalidInputError("--kind", f"{name!r} is none of {', '.join(SearchKind)}") from None
 
 
-def _facts(given: list[str]) -> dict[str, str | int | bool]:
-    facts: dict[str, str | int | bool] = {}
+def _facts(given: list[str]) -> dict[str, str]:
+    facts: dict[str, str] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not name or not equals:

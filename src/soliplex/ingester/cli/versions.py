@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.database import open_database
-from soliplex.ingester.cli.groups import page_of
+from soliplex.ingester.cli.groups import page_of, tell
+from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import (
     AsJson,
     Limit,
@@ -23,6 +23,7 @@ from soliplex.ingester.cli.output import (
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.following import Followed
+    from soliplex.ingester.cli.ingest.target import Installation
     from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
     from soliplex.ingester.lib.operations.versions import ChunkDiff, DiffedChunk
 
@@ -45,17 +46,18 @@ _SHORT_HASH = len("sha256-") + 12
 _LONGEST_LINE = 160
 
 
-async def versions(uri: URI, *, source: Source = "files", limit: Limit = 50, as_json: AsJson = False) -> None:
+async def versions(
+    uri: URI, *, source: Source = "files", server: Server = None, limit: Limit = 50, as_json: AsJson = False
+) -> None:
     """List the versions of a document, the newest first.
 
     A version that is stored can be rolled back to. The content of older versions goes with `cleanup-orphans`.
     """
-    from soliplex.ingester.lib import operations
-
-    async with open_database():
-        page = await operations.list_versions(await known_uri(uri, source), source, paging=page_of(limit))
-    rows = page.items if as_json else [_row(each) for each in page.items]
-    print_rows(rows, _COLUMNS, as_json=as_json, nothing="no versions", total=page.total)
+    async with open_target(server, tell) as target:
+        place = await known_uri(target, uri, source)
+        found, total = await target.versions(place, source, page_of(limit).rows_per_page)
+    rows = found if as_json else [_row(each) for each in found]
+    print_rows(rows, _COLUMNS, as_json=as_json, nothing="no versions", total=total)
 
 
 async def diff(
@@ -69,17 +71,16 @@ async def diff(
         int | None, typer.Option("--to", min=1, metavar="VERSION", help="Default: the current one.")
     ] = None,
     context: Annotated[int, typer.Option("--context", "-U", min=0, help="Lines shown around each change.")] = 3,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how two versions of a document differ.
 
     In its text, and in its chunks.
     """
-    from soliplex.ingester.lib import operations
-
-    async with open_database():
-        place = await known_uri(uri, source)
-        found = await operations.diff_versions(place, source, from_version, to_version, context=context)
+    async with open_target(server, tell) as target:
+        place = await known_uri(target, uri, source)
+        found = await target.diff(place, source, from_version, to_version, context=context)
     if as_json:
         print_json(found)
     else:
@@ -98,6 +99,7 @@ async def rollback(
         str | None, typer.Option(metavar="ID", help="Parameter set. Default: what it was processed with.")
     ] = None,
     wait: Annotated[bool, typer.Option(help="Wait until the knowledge base has followed.")] = True,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Roll a document back to an earlier version.
@@ -105,12 +107,14 @@ async def rollback(
     It becomes the newest version. Nothing is parsed or embedded that is still stored from the first time. Exit code 1
     if it could not be stored again, 130 if the waiting was stopped: any worker then finishes it.
     """
-    from soliplex.ingester.lib import operations
+    from soliplex.ingester.cli.following import follow_groups
+    from soliplex.ingester.cli.ingest.target import Work
 
-    async with open_database():
-        place = await known_uri(uri, source)
-        done = await operations.roll_back(place, source, version, workflow_id=workflow, param_id=params)
-        followed = await _follow(done) if wait and done.runs else None
+    async with open_target(server, tell) as target:
+        place = await known_uri(target, uri, source)
+        done = await target.roll_back(place, source, version, Work(workflow_id=workflow, param_id=params))
+        groups = [run.run_group_id for run in done.runs]
+        followed = await follow_groups(target, groups) if wait and groups else None
     if as_json:
         print_json({**fields_of(done), "followed": followed})
     else:
@@ -118,30 +122,20 @@ async def rollback(
     raise typer.Exit(followed.exit_code if followed else 0)
 
 
-async def known_uri(uri: str, source: str) -> str:
+async def known_uri(target: Installation, uri: str, source: str) -> str:
     """The URI as it was given; else, if that is the path of a file that is known, the one `ingest` gave it."""
-    from soliplex.ingester.lib import operations
     from soliplex.ingester.lib.operations import DocumentURINotFoundError
-    from soliplex.ingester.lib.operations.versions import is_known
 
     for candidate in dict.fromkeys((uri, _as_path(uri))):
-        if await is_known(candidate, source):
+        if await target.knows(candidate, source):
             return candidate
-    found = await operations.find_documents(Path(uri).name or uri, paging=page_of(3))
-    hint = "; ".join(f"{each.uri} (--source {each.source})" for each in found.items)
+    found = await target.find(Path(uri).name or uri, 3)
+    hint = "; ".join(f"{each} (--source {its_source})" for each, its_source in found)
     raise DocumentURINotFoundError(uri, source, hint=f"did you mean {hint}?" if hint else None)
 
 
 def _as_path(uri: str) -> str:
     return Path(uri).absolute().as_posix()
-
-
-async def _follow(done: RolledBack) -> Followed:
-    from soliplex.ingester.cli.following import follow_groups
-    from soliplex.ingester.cli.ingest.local import LocalTarget
-    from soliplex.ingester.lib.config import get_settings
-
-    return await follow_groups(LocalTarget(get_settings()), [run.run_group_id for run in done.runs])
 
 
 def _row(each: StoredVersion) -> dict[str, Any]:

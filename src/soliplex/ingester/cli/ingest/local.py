@@ -18,6 +18,7 @@ from soliplex.ingester.cli.ingest.target import (
     FileRefusedError,
     Group,
     GroupProgress,
+    Question,
     Retried,
     StageProgress,
     Standing,
@@ -36,8 +37,10 @@ from soliplex.ingester.lib.models import (
     RunStep,
     WorkflowRun,
 )
-from soliplex.ingester.lib.operations import NewDocument
+from soliplex.ingester.lib.operations import NewDocument, RolledBack, StoredVersion, VersionDiff
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
+from soliplex.ingester.lib.operations.versions import is_known
+from soliplex.ingester.lib.search import Hit, Scope, search_documents
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.catalog import get_registry
@@ -137,6 +140,38 @@ class LocalTarget:
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
         retried = await retry_run_group(group_id, hard=hard)
         return Retried(retried.reset_runs, retried.reset_steps)
+
+    async def search(self, question: Question) -> list[Hit]:
+        scope = Scope(
+            source=question.source,
+            batch_id=question.batch_id,
+            uri_prefix=question.uri_prefix,
+            metadata=dict(question.meta),
+        )
+        return await search_documents(
+            question.text, database=question.db, kind=question.kind, limit=question.limit, scope=scope
+        )
+
+    async def knows(self, uri: str, source: str) -> bool:
+        return await is_known(uri, source)
+
+    async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
+        page = await operations.find_documents(text, paging=views.Paging(1, limit))
+        return [(each.uri, each.source) for each in page.items]
+
+    async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
+        page = await operations.list_versions(uri, source, paging=views.Paging(1, limit))
+        return page.items, page.total
+
+    async def diff(
+        self, uri: str, source: str, from_version: int | None, to_version: int | None, *, context: int
+    ) -> VersionDiff:
+        return await operations.diff_versions(uri, source, from_version, to_version, context=context)
+
+    async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack:
+        return await operations.roll_back(
+            uri, source, version, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
+        )
 
     async def progress(self, group_id: int) -> GroupProgress:
         group = await views.get_run_group(group_id)

@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+from pydantic import TypeAdapter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 
 from soliplex.ingester.cli.ingest.files import LocalFile
@@ -23,6 +24,7 @@ from soliplex.ingester.cli.ingest.target import (
     FileRefusedError,
     Group,
     GroupProgress,
+    Question,
     Retried,
     StageProgress,
     Standing,
@@ -33,6 +35,10 @@ from soliplex.ingester.cli.ingest.target import (
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.models.enums import RunStatus
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
+    from soliplex.ingester.lib.search import Hit
 
 PREFIX: Final = "/api/v1"
 BUSY: Final = frozenset({429, 502, 503, 504})
@@ -185,6 +191,65 @@ class RemoteTarget:
         form = {"run_group_id": str(group_id), "hard": str(hard).lower()}
         answer = await self._json("POST", "/workflow/retry", data=form)
         return Retried(answer["reset_runs"], answer["reset_steps"])
+
+    async def search(self, question: Question) -> list[Hit]:
+        from soliplex.ingester.lib.rag.searching import Hit
+
+        query = {
+            "q": question.text,
+            "kind": str(question.kind),
+            "limit": question.limit,
+            "db": question.db,
+            "source": question.source,
+            "batch_id": question.batch_id,
+            "uri_prefix": question.uri_prefix,
+            "meta": [f"{name}={value}" for name, value in question.meta.items()],
+        }
+        given = {name: value for name, value in query.items() if value is not None}
+        answer = await self._json("GET", "/search", params=given)
+        return TypeAdapter(list[Hit]).validate_python(answer["results"])
+
+    async def knows(self, uri: str, source: str) -> bool:
+        try:
+            await self.versions(uri, source, 1)
+        except RemoteError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
+        page = await self._json("GET", "/document/find", params={"pattern": text, "page": 1, "rows_per_page": limit})
+        return [(each["uri"], each["source"]) for each in page["items"]]
+
+    async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
+        from soliplex.ingester.lib.operations import StoredVersion
+
+        query = {"uri": uri, "source": source, "page": 1, "rows_per_page": limit}
+        page = await self._json("GET", "/document/versions", params=query)
+        return TypeAdapter(list[StoredVersion]).validate_python(page["items"]), page["total"]
+
+    async def diff(
+        self, uri: str, source: str, from_version: int | None, to_version: int | None, *, context: int
+    ) -> VersionDiff:
+        from soliplex.ingester.lib.operations import VersionDiff
+
+        query = {"uri": uri, "source": source, "from": from_version, "to": to_version, "context": context}
+        given = {name: value for name, value in query.items() if value is not None}
+        return TypeAdapter(VersionDiff).validate_python(await self._json("GET", "/document/diff", params=given))
+
+    async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack:
+        from soliplex.ingester.lib.operations import RolledBack
+
+        named = {"workflow_definition_id": work.workflow_id, "param_id": work.param_id}
+        form = {
+            "uri": uri,
+            "source": source,
+            "version": str(version),
+            "priority": str(work.priority),
+            **{name: value for name, value in named.items() if value is not None},
+        }
+        return TypeAdapter(RolledBack).validate_python(await self._json("POST", "/document/rollback", data=form))
 
     async def progress(self, group_id: int) -> GroupProgress:
         stats = await self._json("GET", f"/workflow/run-groups/{group_id}/stats")

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from soliplex.ingester.cli.ingest.files import LocalFile
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.models.enums import RunStatus
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
+    from soliplex.ingester.lib.search import Hit, SearchKind
 
 
 class FileRefusedError(IngesterError):
@@ -180,8 +184,22 @@ class Target(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to look for in what was ingested, and where."""
+
+    text: str
+    kind: SearchKind
+    limit: int
+    db: str | None = None
+    source: str | None = None
+    batch_id: int | None = None
+    uri_prefix: str | None = None
+    meta: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
 class Installation(Target, Protocol):
-    """A target that can fetch documents itself, and be asked what was started before."""
+    """A target that can fetch documents itself, and be asked what was started before and what was ingested."""
 
     async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
         """Start a run for each address, whose first step fetches the document into the batch."""
@@ -196,3 +214,25 @@ class Installation(Target, Protocol):
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
         """Put back what failed or was cancelled; hard: all that is not completed."""
         ...
+
+    async def search(self, question: Question) -> list[Hit]:
+        """The passages that answer best, best first."""
+        ...
+
+    async def knows(self, uri: str, source: str) -> bool:
+        """Whether anything ever lived there."""
+        ...
+
+    async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
+        """URIs that contain the text, each with its source."""
+        ...
+
+    async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
+        """The newest versions, and how many there are in all."""
+        ...
+
+    async def diff(
+        self, uri: str, source: str, from_version: int | None, to_version: int | None, *, context: int
+    ) -> VersionDiff: ...
+
+    async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack: ...

@@ -317,6 +317,8 @@ class Worker:
         self._metrics.incr("worker_reaped", len(reaped.workers))
         if reaped.steps:
             self._metrics.incr("step_reset_by_reaper", reaped.steps)
+        if reaped.failed:
+            self._metrics.incr("step_failed", reaped.failed)
         if self._presence is not None:
             self._presence.forget(reaped.workers)
 

@@ -132,6 +132,9 @@ class Released:
     step_id: int
     run_id: int
     lease: str
+    message: str | None = None
+    meta: Mapping[str, Any] | None = None
+    delay: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,11 +186,12 @@ def _packed_end(result: Completed) -> str:
     return text + "}"
 
 
-def _packed_error(result: Errored, now: datetime) -> dict[str, Any]:
+def _packed_return(result: Errored | Released, now: datetime) -> dict[str, Any]:
+    started_at = result.started_at if isinstance(result, Errored) else None
     every = {
         "id": result.step_id,
         "lease": result.lease,
-        "started_at": to_sqlite_text(result.started_at) if result.started_at else None,
+        "started_at": to_sqlite_text(started_at) if started_at else None,
         "meta": result.meta,
         "message": result.message,
         "available_at": to_sqlite_text(now + result.delay) if result.delay else None,
@@ -230,7 +231,7 @@ def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
     if not results:
         return
     now = settlement.now
-    rows = yield SQL.error_steps(results=Json([_packed_error(result, now) for result in results]), now=now)
+    rows = yield SQL.error_steps(results=Json([_packed_return(result, now) for result in results]), now=now)
     permanent = {result.step_id for result in results if result.permanent}
     failing = [row["id"] for row in rows if row["retry"] >= row["retries"] or row["id"] in permanent]
     settlement.finished.errored |= {row["id"] for row in rows} - set(failing)
@@ -244,8 +245,8 @@ def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
 def _release(results: list[Released], settlement: Settlement) -> Script[None]:
     if not results:
         return
-    packed = [{"id": result.step_id, "lease": result.lease} for result in results]
-    rows = yield SQL.release_steps(results=Json(packed), now=settlement.now)
+    now = settlement.now
+    rows = yield SQL.release_steps(results=Json([_packed_return(result, now) for result in results]), now=now)
     settlement.left(rows)
     settlement.released(rows)
 

@@ -1,24 +1,37 @@
 """Workers: checking in and out, and giving back what a dead one held.
 
 A worker is dead when its check-in is older than a threshold, or when the lock it holds for life is free (see
-`liveness`). A wrong guess does no harm: every write of a worker is gated on leases that the reaper has taken away.
+`presence`). A wrong guess does no harm: every write of a worker is gated on leases that the reaper has taken away.
+
+A step may be what its worker died of: a handler that crashes the process, or takes all memory. So deaths are counted in
+its `status_meta`. The first ones are held against nobody. After that it waits before it is given to the next worker,
+each time longer, and by chance not as long as the steps that only happened to be held along with it. In the end it
+fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from random import random
+from typing import Any, Final
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Call, Json
-from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, single
+from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
+from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
-from soliplex.ingester.lib.wf.work import Released
+from soliplex.ingester.lib.wf.work import Errored, Released
+
+DEATHS: Final = "deaths"
+"""The key in a step's `status_meta` under which the workers are counted that ended while they held it."""
+FORGIVEN_DEATHS: Final = 2
+MOST_DEATHS: Final = 10
+_PAUSES: Final = Backoff(jitter=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,9 @@ class Reaped:
 
     workers: tuple[str, ...] = ()
     steps: int = 0
+    """Those that wait again."""
+    failed: int = 0
+    """Steps that too many workers have died of, it seems."""
     events: int = 0
     locks: int = 0
 
@@ -90,7 +106,7 @@ async def _reap(my_id: str, removal: Call, now: datetime) -> Reaped:
         return (yield from _give_back(tuple(dead), now))
 
     reaped = await Database.transact(script())
-    if reaped.steps or reaped.events:
+    if reaped.steps or reaped.failed or reaped.events:
         work_is_ready()
     return reaped
 
@@ -122,9 +138,31 @@ def _released(row: Row) -> Released:
     return Released(step_id=row["id"], run_id=row["workflow_run_id"], lease=row["lease_token"])
 
 
+def _bereaved(row: Row) -> Released | Errored:
+    """What becomes of a step whose worker died."""
+    meta = json_of(row, "status_meta") or {}
+    deaths = meta.get(DEATHS, 0) + 1
+    if deaths <= FORGIVEN_DEATHS:
+        return replace(_released(row), meta={**meta, DEATHS: deaths})
+    held = f"{deaths} workers died while they held this step"
+    if deaths < MOST_DEATHS:
+        delay = _PAUSES.delay_after(deaths - FORGIVEN_DEATHS, random=random)
+        return replace(
+            _released(row), meta={**meta, DEATHS: deaths}, delay=delay, message=f"{held}; the next one waits a while"
+        )
+    return Errored(
+        step_id=row["id"],
+        run_id=row["workflow_run_id"],
+        lease=row["lease_token"],
+        message=f"{held}; it may be what they died of. With `isolation: process` it would end alone",
+        meta={"error_type": "WorkerDied"},
+        permanent=True,
+    )
+
+
 def _give_back(dead: tuple[str, ...], now: datetime) -> Script[Reaped]:
     rows = yield SQL.running_steps_of_workers(ids=list(dead))
-    finished = yield from finish_script([_released(row) for row in rows], now=now)
+    finished = yield from finish_script([_bereaved(row) for row in rows], now=now)
     events = yield SQL.release_events_of_workers(ids=list(dead), now=now)
     yield SQL.notify(channel=WORK_CHANNEL)
-    return Reaped(dead, len(finished.released), len(events), len(finished.freed_keys))
+    return Reaped(dead, len(finished.released), len(finished.failed), len(events), len(finished.freed_keys))

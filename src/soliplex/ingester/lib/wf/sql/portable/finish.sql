@@ -38,7 +38,11 @@ UPDATE runstep SET status = 'FAILED', completed_date = :now, status_date = :now,
 RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, is_last_step, status_message;
 
 -- :name release_steps
-UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL
+UPDATE runstep
+   SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL,
+       available_at = json_extract(x.value, '$.available_at'),
+       status_message = coalesce(json_extract(x.value, '$.message'), status_message),
+       status_meta = coalesce(json_extract(x.value, '$.meta'), status_meta)
   FROM json_each(:results) x
  WHERE runstep.id = json_extract(x.value, '$.id') AND lease_token = json_extract(x.value, '$.lease')
 RETURNING id, workflow_run_id, parent_step_id, worker_id, resource_key;

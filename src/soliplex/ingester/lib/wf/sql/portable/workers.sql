@@ -30,7 +30,7 @@ SELECT e.worker_id FROM lifecyclehistory e
  LIMIT 100;
 
 -- :name running_steps_of_workers
-SELECT id, workflow_run_id, lease_token FROM runstep
+SELECT id, workflow_run_id, lease_token, CAST(status_meta AS text) AS status_meta FROM runstep
  WHERE status = 'RUNNING' AND lease_token IS NOT NULL AND worker_id IN (SELECT value FROM json_each(:ids));
 
 -- :name release_events_of_workers

@@ -33,8 +33,11 @@ UPDATE runstep SET status = 'FAILED', completed_date = :now, status_date = :now,
 RETURNING id, workflow_run_id, parent_step_id, worker_id, optional, workflow_step_name, is_last_step, status_message;
 
 -- :name release_steps
-UPDATE runstep SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL
-  FROM jsonb_to_recordset(CAST(:results AS jsonb)) AS x (id bigint, lease text)
+UPDATE runstep
+   SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, start_date = NULL,
+       available_at = x.available_at AT TIME ZONE 'UTC', status_message = coalesce(x.message, status_message),
+       status_meta = coalesce(x.meta, status_meta)
+  FROM jsonb_to_recordset(CAST(:results AS jsonb)) AS x (id bigint, lease text, available_at timestamp, message text, meta jsonb)
  WHERE runstep.id = x.id AND lease_token = x.lease
 RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key;
 
