@@ -21,6 +21,10 @@ from tests.support.plans import plans_recorded
 
 NOW: Final = START + timedelta(hours=1)
 BATCHES: Final = 10
+OLD_GROUPS: Final = 30
+"""Many: else most groups would be open ones, and to read every run would be the best way to find theirs."""
+GROUP: Final = OLD_GROUPS + 3
+"""That of the third batch."""
 
 
 async def fill() -> None:
@@ -29,8 +33,8 @@ async def fill() -> None:
     async with Database.session() as session:
         session.add_all(DocumentBatch(name=f"b{number}", source="shelf") for number in range(BATCHES))
     old = workflow({"a": {}}, workflow_id="old")
-    for _ in range(5):
-        await driver.start(old, 3_000)
+    for _ in range(OLD_GROUPS):
+        await driver.start(old, 15_000 // OLD_GROUPS)
         await driver.drain(limit=3_000)
     driver.pass_time(timedelta(minutes=30))
     flow = workflow({key: {"retries": 3} for key in "abcde"})
@@ -83,7 +87,7 @@ SECOND: Final = Paging(2, 20)
 VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "all runs": lambda: views.list_runs(paging=SECOND),
     "runs of a batch": lambda: views.list_runs(batch_id=3, paging=SECOND),
-    "runs of a group": lambda: views.list_runs(run_group_id=8, paging=SECOND),
+    "runs of a group": lambda: views.list_runs(run_group_id=GROUP, paging=SECOND),
     "completed runs": lambda: views.list_runs(status=RunStatus.COMPLETED, paging=SECOND),
     "failed runs of a batch": lambda: views.list_runs(status=RunStatus.FAILED, batch_id=9),
     "runs of a document": lambda: views.list_runs(doc_id="sha256-7"),
@@ -91,18 +95,18 @@ VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "a run": lambda: views.get_run_with_steps(15_100),
     "a life": lambda: views.lifecycle_of_run(15_100),
     "groups": lambda: views.list_run_groups(status=RunStatus.RUNNING),
-    "stats of a group": lambda: views.run_group_stats(8),
+    "stats of a group": lambda: views.run_group_stats(GROUP),
     "running steps": lambda: views.running_steps(now=NOW),
     "recent runs": lambda: views.recent_runs(Interval.MINUTE, now=NOW),
     "workers": lambda: views.list_workers(now=NOW),
     "locks": views.list_locks,
-    "durations": lambda: views.step_durations(8),
-    "step stats": lambda: views.step_stats(8),
+    "durations": lambda: views.step_durations(GROUP),
+    "step stats": lambda: views.step_stats(GROUP),
     "throughput": lambda: views.throughput(Interval.MINUTE, now=NOW),
     "rates": lambda: views.step_rates(interval=Interval.MINUTE, now=NOW),
     "rates of a batch": lambda: views.step_rates(batch_id=3),
     "batch times": views.batch_times,
-    "changed runs": lambda: changes.changed_runs([8, 9], NOW - timedelta(minutes=1)),
+    "changed runs": lambda: changes.changed_runs([GROUP, GROUP + 1], NOW - timedelta(minutes=1)),
     "steps in flight": changes.steps_in_flight,
     "steps of a batch": lambda: views.list_steps(batch_id=3, paging=SECOND),
     **{

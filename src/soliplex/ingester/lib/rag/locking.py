@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from random import uniform
 from typing import Any, Final
 from uuid import uuid4
 
@@ -22,7 +23,9 @@ from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.operations.locks import find_resource_lock
 
 LOCK_TTL: Final = timedelta(minutes=5)
-LOOK_AGAIN: Final = 0.25
+LOOK_AGAIN: Final = 0.05
+"""Seconds between looks, give or take a half. A worker that stores takes the lock again within milliseconds: who looked
+seldom, or in step with it, would hardly ever find it free."""
 
 
 class RagLockedError(LockedError):
@@ -87,7 +90,7 @@ async def _acquire(
     while not await operations.acquire_resource_lock(key, holder_id, kind, ttl=LOCK_TTL, meta=meta):
         if deadline is not None and loop.time() >= deadline:
             raise RagLockedError(key, await find_resource_lock(key))
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(LOOK_AGAIN * uniform(0.5, 1.5))  # noqa: S311  nothing to be kept secret
 
 
 async def _refresh(key: str, holder_id: str) -> None:
