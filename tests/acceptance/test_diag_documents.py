@@ -123,4 +123,5 @@ def test_retrying_what_has_not_failed_says_so(ingested: CommandLine) -> None:
     retried = ingested.json("si-cli", "retry", "1")
     assert retried == {"run_group_id": 1, "reset_runs": 2, "reset_steps": 6}
     assert ingested("si-cli", "retry", "1").out == "nothing has failed in run group 1\n"
+    assert ingested("si-cli", "retry", "1", "--hard").out == "everything is completed in run group 1\n"
     assert ingested("si-cli", "retry", "9").code == 1

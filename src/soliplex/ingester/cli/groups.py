@@ -95,7 +95,7 @@ async def retry(
     if as_json:
         print_json({"run_group_id": group_id, **fields_of(retried)})
     elif not retried.reset_runs:
-        typer.echo(f"nothing has failed in run group {group_id}")
+        typer.echo(f"{'everything is completed' if hard else 'nothing has failed'} in run group {group_id}")
     else:
         steps, runs = counted(retried.reset_steps, "step"), counted(retried.reset_runs, "run")
         hint = "" if has_workers else "; `si-cli worker --drain` does so if no worker runs"
