@@ -123,5 +123,11 @@ def test_retrying_what_has_not_failed_says_so(ingested: CommandLine) -> None:
     retried = ingested.json("si-cli", "retry", "1")
     assert retried == {"run_group_id": 1, "reset_runs": 2, "reset_steps": 6}
     assert ingested("si-cli", "retry", "1").out == "nothing has failed in run group 1\n"
-    assert ingested("si-cli", "retry", "1", "--hard").out == "everything is completed in run group 1\n"
     assert ingested("si-cli", "retry", "9").code == 1
+
+
+def test_retrying_all_that_is_not_completed_says_so_where_everything_is(commands: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("text")
+    work = ("--workflow", "test_wf", "--params", "test_base", "--quiet")
+    assert commands("si-cli", "ingest", str(tmp_path / "a.md"), *work).code == 0
+    assert commands("si-cli", "retry", "1", "--hard").out == "everything is completed in run group 1\n"
