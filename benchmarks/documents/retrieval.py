@@ -13,6 +13,7 @@ from benchmarks.documents.data import Abstract, Data
 from benchmarks.report import Result
 from soliplex.ingester.lib.chunking import ChunkOptions, chunk, embedding_text
 from soliplex.ingester.lib.embedding import Embedder, EmbedOptions, open_embedder
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.searching import SearchKind, search
 from soliplex.ingester.lib.rag.writing import NewRagDocument, RagChunk, write_documents
 from soliplex.ingester.lib.vectors import embed_question, identity_of
@@ -59,7 +60,7 @@ async def _store(path: Path, abstracts: Sequence[Abstract]) -> None:
     identity = await identity_of(options)
     async with open_embedder(options) as embedder:
         for some in batched(abstracts, STORED_AT_ONCE):
-            await write_documents(path, identity, await _embedded(some, embedder))
+            await write_documents(path, identity, await _embedded(some, embedder), fence=SoleWriter())
 
 
 async def _embedded(abstracts: Sequence[Abstract], embedder: Embedder) -> list[NewRagDocument]:

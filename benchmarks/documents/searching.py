@@ -19,6 +19,7 @@ from benchmarks.documents.data import Abstract, Data
 from benchmarks.measuring import percentiles
 from benchmarks.report import Result
 from soliplex.ingester.lib.embedding import EmbedOptions
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.rag.searching import Scope, SearchKind, search
 from soliplex.ingester.lib.rag.writing import NewRagDocument, RagChunk, write_documents
@@ -36,7 +37,7 @@ async def measure(data: Data, folder: Path, *, chunks: int, questions: int) -> R
     """Milliseconds of each kind of search, as a server answers it that keeps the database open."""
     path, identity = folder / "large", await identity_of(EmbedOptions())
     for some in batched(_documents(data.abstracts(), chunks // CHUNKS, identity.dim), WRITTEN_AT_ONCE):
-        await write_documents(path, identity, list(some))
+        await write_documents(path, identity, list(some), fence=SoleWriter())
     asked = list(data.questions().values())[: questions + 1]
     scopes = {kind.value: (kind, None) for kind in SearchKind} | {WITHIN: (SearchKind.HYBRID, Scope(uri_prefix="/7"))}
     async with readers_kept():

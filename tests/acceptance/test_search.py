@@ -11,6 +11,7 @@ import pytest
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.rag import rag_path
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from tests.integration.test_rag import document
 from tests.support.command_line import CommandLine
 from tests.support.serving import serving
@@ -46,7 +47,7 @@ async def _write(path: Path) -> None:
             vectors = await embedder.embed([chunk.content for chunk in each.chunks])
             chunks = [replace(chunk, embedding=vector) for chunk, vector in zip(each.chunks, vectors, strict=True)]
             documents[number] = replace(each, chunks=chunks)
-    await write_documents(path, await identity_of(options), documents)
+    await write_documents(path, await identity_of(options), documents, fence=SoleWriter())
 
 
 @pytest.fixture

@@ -85,10 +85,10 @@ async def test_a_database_is_vacuumed(client: httpx.AsyncClient, papers: Path, m
 
 
 async def test_a_database_that_another_holds_is_not_vacuumed(client: httpx.AsyncClient, papers: Path) -> None:
-    async with rag.hold_rag_lock(papers, holder_kind=ResourceLockKind.CLI, max_wait=0) as holder:
+    async with rag.hold_rag_lock(papers, holder_kind=ResourceLockKind.CLI, max_wait=0) as lock:
         answer = await client.get(f"{L}/vacuum", params={"db": "papers"})
     assert (answer.status_code, answer.json()["status"]) == (409, "locked")
-    assert answer.json()["holder"]["holder_id"] == holder
+    assert answer.json()["holder"]["holder_id"] == lock.holder_id
     assert "is in use by cli" in answer.json()["error"]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.errors import LockLostError
 from soliplex.ingester.lib.wf.operations.locks import find_resource_lock, refresh_locks_of_leases
 from tests.support.engine import (
     Driver,
@@ -298,3 +299,27 @@ async def test_a_pool_serves_every_key_while_others_are_held(driver: Driver) -> 
     claimed = {(await driver.claim_one()).resource_key for _ in range(15)}
     assert claimed == {f"key-{number:02}" for number in range(1, 30, 2)}
     assert await driver.claim() == []
+
+
+async def test_each_holder_of_a_lock_gets_a_larger_token(driver: Driver) -> None:
+    tokens: list[int] = []
+    for holder in ("a", "b", "a"):
+        assert await acquire(driver, holder)
+        tokens += [await ops.take_fence("db", holder), await ops.take_fence("db", holder)]
+        await ops.release_resource_lock("db", holder)
+    assert tokens == sorted(set(tokens))
+    assert await acquire(driver, "c")
+    assert await ops.take_fence("db", "c", above=5_000_000_000) == 5_000_000_001
+    assert await ops.take_fence("db", "c", above=7) == 5_000_000_002
+
+
+async def test_who_has_lost_a_lock_gets_no_token(driver: Driver) -> None:
+    with pytest.raises(LockLostError, match="the lock of db has gone to another writer"):
+        await ops.take_fence("db", "nobody")
+    assert await acquire(driver, "a")
+    await ops.force_release_resource_lock("db", requested_by="test")
+    assert await acquire(driver, "b")
+    first = await ops.take_fence("db", "b")
+    with pytest.raises(LockLostError):
+        await ops.take_fence("db", "a", above=first)
+    assert await ops.take_fence("db", "b") == first + 1

@@ -30,6 +30,7 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus
 from soliplex.ingester.lib.rag import rag_path
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.writing import write_documents
 from soliplex.ingester.lib.search import SearchKind
 from soliplex.ingester.lib.storage import get_artifacts
@@ -329,7 +330,7 @@ async def _pretend_that_it_was_parsed(text: str) -> None:
 
 async def test_a_question_is_asked_of_a_database(target: Installation) -> None:
     bees = document("bees", "when the bees leave the hive", source="garden", author="Ada")
-    await write_documents(rag_path("library"), IDENTITY, [bees])
+    await write_documents(rag_path("library"), IDENTITY, [bees], fence=SoleWriter())
     scope: Any = {"source": "garden", "batch_id": 1, "uri_prefix": "/gar", "meta": {"author": "Ada"}}
     question = Question(text="bees", kind=SearchKind.TEXT, limit=3, db="library", **scope)
     (hit,) = await target.search(question)

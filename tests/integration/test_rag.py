@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soliplex.ingester.lib.rag import writing
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismatchError, open_rag
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.rag.searching import Chunk, Scope, SearchKind, fused, search
@@ -102,6 +103,7 @@ async def test_what_is_written_is_found_with_its_place(db: Path, kind: SearchKin
             document("cats", "cats sleep on warm sofas", "cats purr when they are content"),
             document("databases", "a write ahead log makes commits durable", "an index makes lookups fast"),
         ],
+        fence=SoleWriter(),
     )
     best = (await search(db, "durable write ahead log", embed, kind=kind))[0]
     assert (best.uri, best.title, best.doc_hash, best.source) == (
@@ -115,26 +117,34 @@ async def test_what_is_written_is_found_with_its_place(db: Path, kind: SearchKin
 
 
 async def test_writing_a_document_again_replaces_it(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("cats", "one", "two", "three"), document("dogs", "dogs bark")])
+    await write_documents(
+        db, IDENTITY, [document("cats", "one", "two", "three"), document("dogs", "dogs bark")], fence=SoleWriter()
+    )
     assert await counts(db) == (2, 4, 4)
-    await write_documents(db, IDENTITY, [document("cats", "lions roar"), document("birds", "birds sing")])
+    await write_documents(
+        db, IDENTITY, [document("cats", "lions roar"), document("birds", "birds sing")], fence=SoleWriter()
+    )
     assert await counts(db) == (3, 3, 3)
     assert (await uris(db, "lions roar", kind=SearchKind.TEXT)) == ["/shelf/cats.md"]
     assert await uris(db, "three", kind=SearchKind.TEXT) == []
 
 
 async def test_what_a_document_replaces_goes_with_the_same_commit(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("old", "the old text")])
-    await write_documents(db, IDENTITY, [document("new", "the new text")], gone=["sha256-old", "sha256-unknown"])
+    await write_documents(db, IDENTITY, [document("old", "the old text")], fence=SoleWriter())
+    await write_documents(
+        db, IDENTITY, [document("new", "the new text")], gone=["sha256-old", "sha256-unknown"], fence=SoleWriter()
+    )
     assert await counts(db) == (1, 1, 1)
     async with open_rag(db, None, read_only=True) as rag:
         assert (await rag.list_documents())[0].id == rag_id("sha256-new")
 
 
 async def test_no_search_sees_old_and_new_chunks_together_or_neither(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("old", "the old text", "and more of it"), document("other", "x")])
+    await write_documents(
+        db, IDENTITY, [document("old", "the old text", "and more of it"), document("other", "x")], fence=SoleWriter()
+    )
     new = [document("new", "the new text"), document("other", "y"), document("another", "z")]
-    await write_documents(db, IDENTITY, new, gone=["sha256-old"])
+    await write_documents(db, IDENTITY, new, gone=["sha256-old"], fence=SoleWriter())
     seen = await contents_of_each_version(db)
     assert seen[0] == set()
     assert {"the old text", "and more of it", "x"} in seen
@@ -145,12 +155,12 @@ async def test_no_search_sees_old_and_new_chunks_together_or_neither(db: Path) -
 async def test_a_search_that_is_overtaken_by_a_write_finds_one_version_all_the_same(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await write_documents(db, IDENTITY, [document("old", "the old text")])
-    monkeypatch.setattr(writing, "_delete", AsyncMock())  # the write has come as far as the chunks
+    await write_documents(db, IDENTITY, [document("old", "the old text")], fence=SoleWriter())
+    monkeypatch.setattr(writing, "_forget", AsyncMock())  # the write has come as far as the chunks
 
     async def embed_slowly(identity: EmbeddingIdentity, question: str) -> list[float]:
         """By the time the question is embedded, another search has seen what was written since."""
-        await write_documents(db, IDENTITY, [document("new", "the new text")], gone=["sha256-old"])
+        await write_documents(db, IDENTITY, [document("new", "the new text")], gone=["sha256-old"], fence=SoleWriter())
         await search(db, "text", embed, kind=SearchKind.TEXT)
         return await embed(identity, question)
 
@@ -170,17 +180,21 @@ async def contents_of_each_version(db: Path) -> list[set[str]]:
 
 
 async def test_a_document_that_comes_twice_in_a_commit_is_there_once(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("cats", "cats purr"), document("cats", "cats purr")])
+    await write_documents(
+        db, IDENTITY, [document("cats", "cats purr"), document("cats", "cats purr")], fence=SoleWriter()
+    )
     assert await counts(db) == (1, 1, 1)
 
 
 async def test_what_lives_elsewhere_since_another_took_its_place_is_found_there(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("old", "the old text"), document("other", "the other text")])
+    await write_documents(
+        db, IDENTITY, [document("old", "the old text"), document("other", "the other text")], fence=SoleWriter()
+    )
     moved = {
         "sha256-old": Placement("/attic/old.md", "attic", 2),
         "sha256-unknown": Placement("/nowhere", "attic", 2),
     }
-    await write_documents(db, IDENTITY, [document("new", "the new text")], moved=moved)
+    await write_documents(db, IDENTITY, [document("new", "the new text")], moved=moved, fence=SoleWriter())
     found = {hit.doc_hash: (hit.uri, hit.source) for hit in await search(db, "text", embed, kind=SearchKind.TEXT)}
     assert found == {
         "sha256-old": ("/attic/old.md", "attic"),
@@ -191,15 +205,17 @@ async def test_what_lives_elsewhere_since_another_took_its_place_is_found_there(
 
 
 async def test_deleted_documents_are_found_no_more(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("cats", "cats purr"), document("dogs", "dogs bark")])
-    assert await delete_documents(db, ["sha256-cats", "sha256-unknown"]) == 1
+    await write_documents(
+        db, IDENTITY, [document("cats", "cats purr"), document("dogs", "dogs bark")], fence=SoleWriter()
+    )
+    assert await delete_documents(db, ["sha256-cats", "sha256-unknown"], fence=SoleWriter()) == 1
     assert await counts(db) == (1, 1, 1)
     assert await uris(db, "cats purr", kind=SearchKind.TEXT) == []
 
 
 async def test_a_document_without_text_is_stored_too(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("empty")])
-    await write_documents(db, IDENTITY, [document("empty"), document("cats", "cats purr")])
+    await write_documents(db, IDENTITY, [document("empty")], fence=SoleWriter())
+    await write_documents(db, IDENTITY, [document("empty"), document("cats", "cats purr")], fence=SoleWriter())
     assert await counts(db) == (2, 1, 1)
 
 
@@ -212,6 +228,7 @@ async def test_a_scope_bounds_the_search(db: Path) -> None:
             document("two", "the same words", source="b_%", batch_id=12, pages=30, author='Bé "B" \\ Bo'),
             document("three", "the same words", source="it's", batch_id=2, draft=True, note='"source": "a",'),
         ],
+        fence=SoleWriter(),
     )
     scopes: list[tuple[Scope, set[str]]] = [
         (Scope(source="a"), {"one"}),
@@ -245,7 +262,7 @@ async def test_a_scope_is_applied_before_the_limit(db: Path) -> None:
     """However well the others fit: the one that is asked for is found."""
     others = [document(f"other{number}", *["durable log"] * 40, source="many") for number in range(5)]
     rare = document("rare", "a log of durable things, written once upon a time", source="few")
-    await write_documents(db, IDENTITY, [*others, rare])
+    await write_documents(db, IDENTITY, [*others, rare], fence=SoleWriter())
     for kind in SearchKind:
         assert await uris(db, "durable log", kind=kind, limit=1, scope=Scope(source="few")) == ["/few/rare.md"]
     all_but_rare = await search(db, "durable log", embed, limit=100, scope=Scope(source="many"))
@@ -261,9 +278,9 @@ def test_whatever_is_asked_of_metadata_stays_within_its_quotes(text: str, name: 
 
 
 async def test_vectors_of_another_model_are_refused(db: Path) -> None:
-    await write_documents(db, IDENTITY, [document("cats", "cats purr")])
+    await write_documents(db, IDENTITY, [document("cats", "cats purr")], fence=SoleWriter())
     with pytest.raises(EmbeddingMismatchError, match="library holds vectors of another model"):
-        await write_documents(db, IDENTITY._replace(model="other"), [document("dogs", "dogs bark")])
+        await write_documents(db, IDENTITY._replace(model="other"), [document("dogs", "dogs bark")], fence=SoleWriter())
     assert await counts(db) == (1, 1, 1)
 
 

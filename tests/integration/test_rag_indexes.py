@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.rag import indexes
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.opening import open_rag
 from soliplex.ingester.lib.rag.readers import Reader, read
 from soliplex.ingester.lib.rag.searching import Scope, SearchKind, search
@@ -50,7 +51,7 @@ async def states(db: Path) -> dict[str, Any]:
 async def test_indexes_follow_what_is_written(db: Path) -> None:
     found: dict[str, Any] = {}
     for number, documents in enumerate(commits(6)):
-        await write_documents(db, IDENTITY, documents)
+        await write_documents(db, IDENTITY, documents, fence=SoleWriter())
         found = await states(db)
         assert found["content_fts_idx"].num_unindexed_rows < 40
         assert ("vector_idx" in found) == (number >= 3)
@@ -66,7 +67,7 @@ async def test_indexes_follow_what_is_written(db: Path) -> None:
     within = await search(db, "word1 word2", embed, limit=100, scope=Scope(source="s3"))
     assert {hit.source for hit in within} == {"s3"}
 
-    await vacuum(db)
+    await vacuum(db, fence=SoleWriter())
     merged = await states(db)
     assert {index.num_segments for index in merged.values()} == {1}
     assert {index.num_unindexed_rows for index in merged.values()} == {0}
@@ -75,7 +76,7 @@ async def test_indexes_follow_what_is_written(db: Path) -> None:
 
 async def test_the_index_finds_what_comparing_all_vectors_finds(db: Path) -> None:
     for documents in commits(5):
-        await write_documents(db, IDENTITY, documents)
+        await write_documents(db, IDENTITY, documents, fence=SoleWriter())
     questions = [" ".join(random.Random(number).sample(WORDS, 4)) for number in range(20)]
     shared = 0
     for question in questions:
@@ -96,7 +97,7 @@ async def test_a_failing_index_leaves_what_was_written(
         raise RuntimeError("no space for an index")
 
     monkeypatch.setattr(indexes, "_tend_vectors", fail)
-    await write_documents(db, IDENTITY, [document("cats", "cats purr")])
+    await write_documents(db, IDENTITY, [document("cats", "cats purr")], fence=SoleWriter())
     assert "searches will be slower" in caplog.text
     assert [hit.title for hit in await search(db, "purr", embed)] == ["Cats"]
 

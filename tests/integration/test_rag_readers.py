@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from soliplex.ingester.lib.rag import readers
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.readers import KeptReaders, readers_kept
 from soliplex.ingester.lib.rag.upkeep import vacuum
 from soliplex.ingester.lib.rag.writing import delete_documents, write_documents
@@ -25,7 +26,7 @@ async def kept() -> AsyncIterator[KeptReaders]:
 @pytest.fixture
 async def db(tmp_path: Path) -> Path:
     path = tmp_path / "library"
-    await write_documents(path, IDENTITY, [document("cats", "cats purr")])
+    await write_documents(path, IDENTITY, [document("cats", "cats purr")], fence=SoleWriter())
     return path
 
 
@@ -41,9 +42,9 @@ async def test_a_database_is_opened_once_and_read_at_its_newest_version(
 
     monkeypatch.setattr(readers.Reader, "open", counted)
     assert await asyncio.gather(*(uris(db, "purr") for _ in range(3))) == [["/shelf/cats.md"]] * 3
-    await write_documents(db, IDENTITY, [document("dogs", "dogs bark")])
+    await write_documents(db, IDENTITY, [document("dogs", "dogs bark")], fence=SoleWriter())
     assert await uris(db, "bark") != []
-    await delete_documents(db, ["sha256-cats"])
+    await delete_documents(db, ["sha256-cats"], fence=SoleWriter())
     assert await uris(db, "cats purr bark") == ["/shelf/dogs.md"]
     assert opened == [str(db)]
 
@@ -51,8 +52,8 @@ async def test_a_database_is_opened_once_and_read_at_its_newest_version(
 async def test_a_vacuum_takes_no_file_away_that_a_search_needs(kept: KeptReaders, db: Path) -> None:
     assert await uris(db, "purr") == ["/shelf/cats.md"]
     for number in range(3):
-        await write_documents(db, IDENTITY, [document(f"dogs{number}", "dogs bark")])
-    await vacuum(db)
+        await write_documents(db, IDENTITY, [document(f"dogs{number}", "dogs bark")], fence=SoleWriter())
+    await vacuum(db, fence=SoleWriter())
     assert len(kept) == 0
     assert len(await uris(db, "bark purr")) == 4
 
@@ -80,7 +81,7 @@ async def _broken(_: readers.Reader) -> None:
 async def test_another_database_in_its_place_is_noticed(kept: KeptReaders, db: Path, tmp_path: Path) -> None:
     assert await uris(db, "purr") == ["/shelf/cats.md"]
     other = tmp_path / "other"
-    await write_documents(other, IDENTITY, [document("birds", "birds sing")])
+    await write_documents(other, IDENTITY, [document("birds", "birds sing")], fence=SoleWriter())
     shutil.rmtree(db)
     other.rename(db)
     assert await uris(db, "birds cats") == ["/shelf/birds.md"]

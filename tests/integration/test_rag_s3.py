@@ -11,6 +11,7 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, ResourceLockKind, RunGroup
 from soliplex.ingester.lib.rag import reading
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.readers import can_be_read, readers_kept
 from soliplex.ingester.lib.rag.writing import delete_documents, write_documents
@@ -49,11 +50,13 @@ async def test_a_database_in_a_bucket_is_written_searched_vacuumed_and_verified(
         await reading.existing_path("library")
 
     async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=0):
-        await write_documents(path, IDENTITY, [document("cats", "cats purr"), document("dogs", "dogs bark")])
+        await write_documents(
+            path, IDENTITY, [document("cats", "cats purr"), document("dogs", "dogs bark")], fence=SoleWriter()
+        )
     async with readers_kept():
         assert await uris(path, "bark") == ["/shelf/dogs.md", "/shelf/cats.md"]
         assert await can_be_read(path)
-        assert await delete_documents(path, ["sha256-cats"]) == 1
+        assert await delete_documents(path, ["sha256-cats"], fence=SoleWriter()) == 1
         assert await uris(path, "bark cats") == ["/shelf/dogs.md"]
 
         before = (await reading.list_databases())[0]

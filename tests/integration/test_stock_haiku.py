@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.writing import NewRagDocument, rag_id, write_documents
 from tests.integration.test_rag import document
@@ -42,7 +43,9 @@ async def db(tmp_path: Path, server: EmbeddingServer) -> Path:
     """Two documents, embedded by a server on loopback that speaks as OpenAI does."""
     texts = {"cats": "cats sleep on warm sofas", "databases": QUESTION}
     documents = [with_vectors(document(name, text)) for name, text in texts.items()]
-    await write_documents(tmp_path / "library", EmbeddingIdentity("openai", "words", DIM), documents)
+    await write_documents(
+        tmp_path / "library", EmbeddingIdentity("openai", "words", DIM), documents, fence=SoleWriter()
+    )
     settings = CONFIG.format(provider="openai", model="words", dim=DIM, address=f"{server.address}/v1")
     (tmp_path / "haiku.yaml").write_text(settings)
     return tmp_path / "library"

@@ -14,6 +14,7 @@ import pytest
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.rag import hold_rag_lock, vacuum
+from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.reading import database_info
 from soliplex.ingester.lib.rag.writing import write_documents
@@ -57,7 +58,7 @@ async def test_a_vacuum_and_a_writer_in_another_process_exclude_one_another(
     database: type[Database], database_url: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "library"
-    await write_documents(path, IDENTITY, [document("old", "text")])
+    await write_documents(path, IDENTITY, [document("old", "text")], fence=SoleWriter())
     command = (sys.executable, "-m", "tests.support.rag_writer_main", database_url, str(path), "3")
     writer = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert writer.stdout is not None
@@ -65,9 +66,9 @@ async def test_a_vacuum_and_a_writer_in_another_process_exclude_one_another(
     finished = asyncio.create_task(writer.communicate())
     ours: list[tuple[float, float]] = []
     while not finished.done():
-        async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=60):
+        async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=60) as lock:
             began = time.monotonic()
-            await vacuum(path)
+            await vacuum(path, fence=lock)
             ours.append((began, time.monotonic()))
     theirs = [tuple(each) for each in json.loads((await finished)[0])]
     held = sorted([*ours, *theirs])

@@ -21,9 +21,9 @@ async def main(url: str, path: str, count: int) -> None:
     held: list[tuple[float, float]] = []
     print("ready", flush=True)  # noqa: T201  for the test to read
     for number in range(count):
-        async with hold_rag_lock(path, holder_kind=ResourceLockKind.WORKER, max_wait=60):
+        async with hold_rag_lock(path, holder_kind=ResourceLockKind.WORKER, max_wait=60) as lock:
             began = time.monotonic()
-            await write_documents(path, IDENTITY, [document(f"new{number}", f"text {number}")])
+            await write_documents(path, IDENTITY, [document(f"new{number}", f"text {number}")], fence=lock)
             held.append((began, time.monotonic()))
     await Database.close()
     print(json.dumps(held), flush=True)  # noqa: T201

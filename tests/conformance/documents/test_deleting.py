@@ -263,7 +263,8 @@ async def test_rag_entries_go_with_the_document(
     await asyncio.to_thread(path.mkdir, parents=True)
     deleted: list[tuple[str, list[str]]] = []
 
-    async def delete_documents(db_path: str, hashes: list[str]) -> int:
+    async def delete_documents(db_path: str, hashes: list[str], *, fence: rag.RagLock) -> int:
+        assert await fence.token() > 0
         deleted.append((db_path, list(hashes)))
         return 1
 

@@ -92,8 +92,8 @@ async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
     if force:
         broken = await force_release_resource_lock(rag.rag_resource_key(path), requested_by="vacuum --force")
     before = await files.size(name)
-    async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=wait):
-        await rag.vacuum(path)
+    async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=wait) as lock:
+        await rag.vacuum(path, fence=lock)
     holder = f"{broken.holder_kind} {broken.holder_id}" if broken else None
     return {
         "database": name,

@@ -54,8 +54,8 @@ async def run_end(run_group: RunGroup, data_dir: str | None = None) -> None:
     if await is_absent(path):
         _log.info("run group %s wrote no RAG database at %s: nothing to vacuum", run_group.id, path)
         return
-    async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=600):
-        await vacuum(path)
+    async with hold_rag_lock(path, holder_kind=ResourceLockKind.LIFECYCLE, max_wait=600) as lock:
+        await vacuum(path, fence=lock)
         digest = await record_checksum(path)
     _log.info("run group %s: vacuumed %s, sha256 %s", run_group.id, path, digest)
 

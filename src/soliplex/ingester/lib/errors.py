@@ -15,7 +15,9 @@
     │   ├── VersionGoneError       a version of which too little is stored any more
     │   ├── NotParsedError         a version that has no text to compare
     │   ├── ProtectedParameterSetError a parameter set that was shipped, or that runs still use
+    │   ├── RagUnusableError       a RAG database cannot be opened: half created, damaged, or of another version
     │   └── LockedError            another holds it for now
+    │       └── LockLostError      the lock of a resource has gone to another while something was written under it
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
     ├── UnreadablePDFError         PDFium cannot open it
     ├── ParserUnavailableError     no docling-serve works now; trying again may help

@@ -331,6 +331,17 @@ class ResourceLock(Table, table=True):
     holder_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
 
 
+class ResourceFence(Table, table=True):
+    """The token of whoever held the lock of a resource last. It only grows, and outlives the lock."""
+
+    __table_args__ = (sa.CheckConstraint("token > 0", name="token_is_positive"),)
+
+    resource_key: str = Field(primary_key=True)
+    token: int = Field(sa_type=sa.BigInteger)
+    holder_id: str
+    taken_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+
+
 def _forbidden(old: str, new: str) -> str:
     allowed = " OR ".join(f"({old} = '{before}' AND {new} = '{after}')" for before, after in sorted(VALID_TRANSITIONS))
     return f"{old} <> {new} AND NOT ({allowed})"

@@ -136,5 +136,5 @@ async def _remove(target: str, hashes: Sequence[str], patience: float) -> None:
     if target == ARTIFACTS:
         await get_artifacts().delete_all(*hashes)
     elif not await rag.is_absent(db_path := target.removeprefix(RAG)):
-        async with rag.hold_rag_lock(db_path, holder_kind=ResourceLockKind.WEB, max_wait=patience):
-            await rag.delete_documents(db_path, hashes)
+        async with rag.hold_rag_lock(db_path, holder_kind=ResourceLockKind.WEB, max_wait=patience) as lock:
+            await rag.delete_documents(db_path, hashes, fence=lock)

@@ -18,6 +18,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.runs import NewRun
 from soliplex.ingester.lib.wf.operations.starting import Start, add_runs, hold_group, new_group
+from soliplex.ingester.lib.wf.registry import effective_parameters
 from soliplex.ingester.lib.wf.views import get_run_group, get_run_with_steps
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
@@ -116,8 +117,7 @@ def resource_keys(workflow: WorkflowDefinition, params: ParameterSet) -> dict[st
     """What the store steps need to themselves: the RAG database that the parameters name, where they name one."""
     keys: dict[str, str] = {}
     for step in workflow.steps:
-        config = params.config.get(step.key) or params.config.get(step.type) or {}
-        data_dir = config.get("data_dir")
+        data_dir = effective_parameters(step, params).get("data_dir")
         if step.type == WorkflowStepType.STORE and data_dir:
             keys[step.key] = rag_resource_key(rag_path(str(data_dir)))
     return keys

@@ -3,6 +3,8 @@
     locking     where databases live, and who may write to them: one at a time
     files       which there are, in a folder or a bucket; their sizes and checksums
     opening     haiku.rag, imported when it is needed
+    fencing     who has lost the lock cannot change anything any more
+    creation    finishing a database whose creation was cut short
     writing     documents go in and out, many in one commit
     indexes     kept up with what is written
     readers     databases that stay open between searches
@@ -17,11 +19,12 @@ Knows no steps and no HTTP.
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.rag.locking import RagLockedError, hold_rag_lock, rag_path, rag_resource_key
+from soliplex.ingester.lib.rag.locking import RagLock, RagLockedError, hold_rag_lock, rag_path, rag_resource_key
 from soliplex.ingester.lib.rag.upkeep import is_absent, record_checksum, vacuum
 from soliplex.ingester.lib.rag.writing import delete_documents
 
 __all__ = [
+    "RagLock",
     "RagLockedError",
     "delete_documents",
     "hold_rag_lock",

@@ -1,15 +1,18 @@
 """Where RAG databases live, and who may write to them.
 
 One writer at a time is LanceDB's rule. Every writer, in whatever process, takes the resource lock of the database
-first: steps by their `resource_key`, everyone else by `hold_rag_lock`.
+first: steps by their `resource_key`, everyone else by `hold_rag_lock`. With it comes the right to put up fences
+(`fencing`), which keep out those who have lost the lock and have not noticed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import uniform
@@ -20,7 +23,10 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import LockedError, NotFoundError
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
 from soliplex.ingester.lib.wf.operations.locks import find_resource_lock
+
+_log = logging.getLogger(__name__)
 
 LOCK_TTL: Final = timedelta(minutes=5)
 LOOK_AGAIN: Final = 0.05
@@ -38,6 +44,17 @@ class RagLockedError(LockedError):
         super().__init__(f"{key} is in use by {holder}")
         self.key = key
         self.lock = lock
+
+
+@dataclass(frozen=True, slots=True)
+class RagLock:
+    """The lock of a database, and who holds it: the right to write, as `fencing` asks for it."""
+
+    key: str
+    holder_id: str
+
+    async def token(self, above: int = 0) -> int:
+        return await operations.take_fence(self.key, self.holder_id, above=above)
 
 
 def rag_path(name: str) -> str:
@@ -66,7 +83,7 @@ async def hold_rag_lock(
     holder_kind: ResourceLockKind,
     max_wait: float | None = None,
     meta: Mapping[str, Any] | None = None,
-) -> AsyncGenerator[str]:
+) -> AsyncGenerator[RagLock]:
     """Exclusive use of the database for the time of the block.
 
     `max_wait` is in seconds: None waits for ever, 0 fails at once with RagLockedError.
@@ -75,7 +92,7 @@ async def hold_rag_lock(
     await _acquire(key, holder_id, holder_kind, max_wait, meta or {})
     refreshing = asyncio.create_task(_refresh(key, holder_id))
     try:
-        yield holder_id
+        yield RagLock(key, holder_id)
     finally:
         refreshing.cancel()
         await asyncio.gather(refreshing, return_exceptions=True)
@@ -95,5 +112,12 @@ async def _acquire(
 
 async def _refresh(key: str, holder_id: str) -> None:
     while True:
-        await asyncio.sleep(LOCK_TTL.total_seconds() / 2)
-        await operations.refresh_resource_lock(key, holder_id, ttl=LOCK_TTL)
+        await asyncio.sleep(LOCK_TTL.total_seconds() / 4)  # one may fail, and the next still comes in time
+        try:
+            is_held = await operations.refresh_resource_lock(key, holder_id, ttl=LOCK_TTL)
+        except TROUBLES_OF_THE_DATABASE as exc:
+            _log.warning("the lock of %s could not be prolonged, and will be tried again: %s", key, exc)
+            continue
+        if not is_held:
+            _log.warning("the lock of %s has gone to another; what is still to be written will be refused", key)
+            return

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 
@@ -33,6 +34,19 @@ class EmbeddingMismatchError(PermanentError):
         )
 
 
+class RagUnusableError(ConflictError):
+    """The database cannot be opened as it is."""
+
+    def __init__(self, db_path: str | Path, problem: str) -> None:
+        name = Path(db_path).name
+        super().__init__(
+            f"the RAG database {name} cannot be used: {problem}; a store finishes what was only begun, "
+            f"and `si-cli verify-db {name}` tells what is wrong"
+        )
+        self.name = name
+        self.problem = problem
+
+
 @asynccontextmanager
 async def open_rag(
     db_path: str | Path, identity: EmbeddingIdentity | None, *, create: bool = False, read_only: bool = False
@@ -46,12 +60,35 @@ async def open_rag(
         create=create,
         read_only=read_only,
     )
+    async with AsyncExitStack() as stack:
+        rag = await _enter(stack, client, db_path, identity)
+        if not is_finished(rag.store.stored_settings):
+            raise RagUnusableError(db_path, "its creation was cut short")
+        yield rag
+
+
+async def _enter(stack: AsyncExitStack, client: Any, db_path: str | Path, identity: EmbeddingIdentity | None) -> Any:
+    """Open it. What haiku.rag and LanceDB say of a database that is not whole becomes a sentence."""
     exceptions = await imported("haiku.rag.store.exceptions")
     try:
-        async with client as rag:
-            yield rag
+        return await stack.enter_async_context(client)
     except exceptions.ConfigMismatchError as exc:
         raise EmbeddingMismatchError(db_path, identity) from exc
+    except exceptions.MigrationRequiredError as exc:
+        problem = "its creation was cut short, or another version of haiku.rag made it"
+        raise RagUnusableError(db_path, problem) from exc
+    except exceptions.ReadOnlyError as exc:
+        raise RagUnusableError(db_path, "tables are missing: its creation was cut short, or files were lost") from exc
+    except FileNotFoundError:
+        raise  # there is no such database
+    except (OSError, RuntimeError, ValueError) as exc:  # all that LanceDB raises
+        words = str(exc).splitlines()[0][:200] if str(exc) else type(exc).__name__
+        raise RagUnusableError(db_path, f"its files cannot be read ({words})") from exc
+
+
+def is_finished(settings: Mapping[str, Any]) -> bool:
+    """Whether the creation of the database with these settings came to its end: the version is written last."""
+    return "version" in settings
 
 
 def is_remote(db_path: str | Path) -> bool:

@@ -181,5 +181,8 @@ def _mark_of(db_path: str) -> object:
     """What tells a database from another in its place: the folder of its settings, which are written once."""
     if is_remote(db_path):
         return None
-    about = os.stat(Path(db_path, "settings.lance", "data"))  # noqa: PTH116  as short as can be: once a search
+    try:
+        about = os.stat(Path(db_path, "settings.lance", "data"))  # noqa: PTH116  as short as can be: once a search
+    except FileNotFoundError:
+        return None  # its creation was cut short: opening it will tell
     return about.st_dev, about.st_ino, about.st_mtime_ns

@@ -1,9 +1,13 @@
-"""Writing documents into a RAG database: many in one commit, each in the place of what the database held of it.
+"""Writing documents into a RAG database: many at once, each in the place of what the database held of it.
 
-A document's id in the database follows from the hash of its content, so writing it again replaces it, and a commit that
-a crash cut short is put right by writing it once more. What is searched is the table of chunks, and that changes in one
-commit: no search finds the old and the new chunks of a document together, or neither. The rows that say whose chunks
-these are come before, and go after. What is written here, the stock `haiku-rag` command can read.
+A document's id in the database follows from the hash of its content. What a table holds of some documents is replaced
+in one commit, whatever it was: nothing, the same, or the half that a killed process left. So a write that was cut short
+is put right by writing once more. What is searched is the table of chunks: no search finds the old and the new chunks
+of a document together, or neither. The rows that say whose chunks these are come before, and go after:
+
+    metas ─▶ documents ─▶ items ─▶ chunks, old ones out and new ones in ─▶ items, documents, metas of what is gone
+
+All of it stands behind the fence of the writer (`fencing`). What is written here, the stock `haiku-rag` command reads.
 """
 
 from __future__ import annotations
@@ -11,19 +15,26 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import batched
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
+from soliplex.ingester.lib.rag.creation import finish_creation
+from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, put_up_fences
 from soliplex.ingester.lib.rag.indexes import tend_indexes
-from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, imported, open_rag
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, RagUnusableError, imported, open_rag
+from soliplex.ingester.lib.wf.errors import PermanentError
 
 DOC_HASH: Final = "doc_hash"
 """The key in the metadata of a RAG document under which the hash of its content stands."""
+ROWS_AT_ONCE: Final = 2_000
+"""Rows that are made into a record batch together: about 10 MiB of chunks."""
 _IDS: Final = UUID("5a1d5f0e-6c0b-4b0e-9f5a-3c1f2b7a9d10")
 
 
@@ -75,53 +86,77 @@ async def write_documents(
     identity: EmbeddingIdentity,
     documents: Sequence[NewRagDocument],
     *,
+    fence: Fence,
     gone: Sequence[str] = (),
     moved: Mapping[str, Placement] | None = None,
 ) -> None:
-    """Write the documents, and delete those whose hashes are in `gone`, in one commit. The caller holds the lock.
+    """Write the documents, and delete those whose hashes are in `gone`. The caller holds the lock of the database.
 
     Of those in `moved`, which stay, the database may still say that they live where one of the new documents lives now.
     """
     if not documents and not gone:
         return
-    async with open_rag(db_path, identity, create=True) as rag:
+    async with _open_to_write(db_path, identity, fence) as rag:
+        tables = await put_up_fences(rag.store, fence)
         rows = await asyncio.to_thread(_Rows, rag, documents)
-        async with rag.store.write_transaction():
-            there = await _existing(rag.store, [*rows.documents, *map(rag_id, gone)])
-            leaving = sorted(there - rows.documents.keys())
-            await _add(rag.store, rows, [each for each in rows.documents if each not in there])
-            await _replace(rag, rows, [each for each in rows.documents if each in there])
-            await _move(rag.store, {rag_id(doc_hash): place for doc_hash, place in (moved or {}).items()})
-            await _switch_chunks(rag, rows, sorted(there))
-            await _delete(rag, leaving)
-            await _ensure_indexes(rag.store)
+        leaving = [each for each in map(rag_id, gone) if each not in rows.ids]
+        metas = [*rows.metas, *await _moved_rows(tables.metas, moved or {})]
+        await tables.metas.replace("id", [row["id"] for row in metas], _batches(tables.metas, metas))
+        await tables.documents.replace("id", rows.ids, _batches(tables.documents, rows.documents))
+        await tables.items.replace("document_id", rows.ids, _batches(tables.items, rows.items))
+        chunks = _chunk_batches(tables.chunks, rows.chunks)
+        await tables.chunks.replace("document_id", [*rows.ids, *leaving], chunks)
+        await _forget(tables, leaving)
+        await _ensure_indexes(rag.store)
         await tend_indexes(rag.store)
 
 
-async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str]) -> int:
+async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str], *, fence: Fence) -> int:
     """Delete what the database holds of these documents; gives how many it did hold. The caller holds its lock."""
+    ids = [rag_id(doc_hash) for doc_hash in doc_hashes]
     async with open_rag(db_path, None) as rag:
-        there = await _existing(rag.store, [rag_id(doc_hash) for doc_hash in doc_hashes])
-        if there:
-            async with rag.store.write_transaction():
-                await rag.chunk_repository.delete_by_document_ids(sorted(there))
-                await _delete(rag, sorted(there))
+        tables = await put_up_fences(rag.store, fence)
+        there = await tables.metas.ids("id", ids)
+        await tables.chunks.replace("document_id", ids)
+        await _forget(tables, ids)
     return len(there)
 
 
+@asynccontextmanager
+async def _open_to_write(db_path: str | Path, identity: EmbeddingIdentity, fence: Fence) -> AsyncGenerator[Any]:
+    """The database; created where there is none, and finished where its creation was cut short."""
+    async with AsyncExitStack() as stack:
+        try:
+            rag = await stack.enter_async_context(open_rag(db_path, identity, create=True))
+        except RagUnusableError:
+            await finish_creation(db_path, identity, fence)
+            rag = await stack.enter_async_context(open_rag(db_path, identity))
+        yield rag
+
+
+async def _forget(tables: FencedTables, ids: Sequence[str]) -> None:
+    """Delete documents whose chunks are gone. Each table is asked by itself: a crash may have left one without."""
+    await tables.items.replace("document_id", ids)
+    await tables.documents.replace("id", ids)
+    await tables.metas.replace("id", ids)
+
+
 class _Rows:
-    """The rows of the tables, by the id of their document. Making them takes time: not on the loop."""
+    """The rows of the tables. Making them takes time: not on the loop."""
 
     def __init__(self, rag: Any, documents: Sequence[NewRagDocument]) -> None:
         models = importlib.import_module("haiku.rag.store.models.document")
         items = importlib.import_module("haiku.rag.store.models.document_item")
         docling = importlib.import_module("docling_core.types.doc")
         now = datetime.now(UTC).isoformat()
-        self.documents: dict[str, Any] = {}
-        self.metas: dict[str, Any] = {}
-        self.chunks: dict[str, list[Any]] = {}
-        self.items: dict[str, list[Any]] = {}
-        for each in documents:
+        by_id = {each.id: each for each in documents}
+        self.ids = list(by_id)
+        self.metas: list[dict[str, Any]] = []
+        self.documents: list[dict[str, Any]] = []
+        self.items: list[dict[str, Any]] = []
+        self.chunks = [(document_id, each.chunks) for document_id, each in by_id.items()]
+        repository = rag.document_repository
+        for document_id, each in by_id.items():
             parsed = docling.DoclingDocument.model_validate(each.document)
             document = models.Document(
                 content=parsed.export_to_markdown(),
@@ -130,67 +165,19 @@ class _Rows:
                 metadata={**each.metadata, DOC_HASH: each.doc_hash},
             )
             document.set_docling(parsed)
-            repository = rag.document_repository
-            self.documents[each.id] = repository._to_documents_record(document, each.id)  # noqa: SLF001  as its own `create` does
-            self.metas[each.id] = repository._to_meta_record(document, each.id, now, now)  # noqa: SLF001
-            self.chunks[each.id] = [_chunk_row(rag.store, each.id, chunk) for chunk in each.chunks]
-            self.items[each.id] = [
-                rag.document_item_repository._to_record(each.id, item)  # noqa: SLF001
-                for item in items.extract_items(each.id, parsed)
+            self.documents.append(dict(repository._to_documents_record(document, document_id)))  # noqa: SLF001  as its own `create` does
+            self.metas.append(dict(repository._to_meta_record(document, document_id, now, now)))  # noqa: SLF001
+            self.items += [
+                dict(rag.document_item_repository._to_record(document_id, item))  # noqa: SLF001
+                for item in items.extract_items(document_id, parsed)
             ]
 
-    def of(self, rows: dict[str, list[Any]], ids: Sequence[str]) -> list[Any]:
-        return [row for document_id in ids for row in rows[document_id]]
 
-
-def _chunk_row(store: Any, document_id: str, chunk: RagChunk) -> Any:
-    headings = chunk.metadata.get("headings") or []
-    return store.ChunkRecord(
-        id=str(uuid5(_IDS, f"{document_id} {chunk.id}")),  # the same passage may stand in several documents
-        document_id=document_id,
-        content=chunk.content,
-        content_fts="\n".join([*headings, chunk.content]),
-        metadata=json.dumps(chunk.metadata),
-        order=chunk.order,
-        vector=list(chunk.embedding),
-    )
-
-
-async def _existing(store: Any, ids: Sequence[str]) -> set[str]:
-    if not ids:
-        return set()
-    found = await store.document_meta_table.query().select(["id"]).where(_among("id", ids)).to_list()
-    return {row["id"] for row in found}
-
-
-async def _add(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
-    """Insert documents that are not there, all but their chunks."""
-    if ids:
-        await store.document_meta_table.add([rows.metas[document_id] for document_id in ids])
-        await store.documents_table.add([rows.documents[document_id] for document_id in ids])
-        await _add_items(store, rows, ids)
-
-
-async def _replace(rag: Any, rows: _Rows, ids: Sequence[str]) -> None:
-    """Put new rows in the place of those of documents that are there, all but their chunks."""
-    if not ids:
-        return
-    for table, records in ((rag.store.documents_table, rows.documents), (rag.store.document_meta_table, rows.metas)):
-        merge = table.merge_insert("id").when_matched_update_all().use_index(False)  # noqa: FBT003  its own signature
-        await merge.execute([records[document_id] for document_id in ids])
-    await rag.document_item_repository.delete_by_document_ids(ids)
-    await _add_items(rag.store, rows, ids)
-
-
-async def _move(store: Any, moved: Mapping[str, Placement]) -> None:
-    """Say of documents that are there where they live now."""
-    if not moved:
-        return
-    found = await store.document_meta_table.query().where(_among("id", list(moved))).to_list()
-    stale = [_moved(row, moved[row["id"]]) for row in found if row["uri"] != moved[row["id"]].uri]
-    if stale:
-        merge = store.document_meta_table.merge_insert("id").when_matched_update_all()
-        await merge.use_index(False).execute(stale)  # noqa: FBT003  its own signature
+async def _moved_rows(metas: FencedTable, moved: Mapping[str, Placement]) -> list[dict[str, Any]]:
+    """The rows of documents that are there and now live elsewhere."""
+    places = {rag_id(doc_hash): place for doc_hash, place in moved.items()}
+    found = await metas.rows("id", list(places)) if places else []
+    return [_moved(row, places[row["id"]]) for row in found if row["uri"] != places[row["id"]].uri]
 
 
 def _moved(row: dict[str, Any], place: Placement) -> dict[str, Any]:
@@ -198,42 +185,56 @@ def _moved(row: dict[str, Any], place: Placement) -> dict[str, Any]:
     return {**row, "uri": place.uri, "metadata": json.dumps(metadata)}
 
 
-async def _switch_chunks(rag: Any, rows: _Rows, there: Sequence[str]) -> None:
-    """Put all new chunks in the place of all that these documents have: in one commit, so that nobody sees a mixture.
-
-    The merge reads the whole table, a second for some hundred thousand chunks. Adding and deleting would read little,
-    but in two commits: so it is only done where something is there.
-    """
-    chunks = rows.of(rows.chunks, list(rows.chunks))
-    if not there:
-        if chunks:
-            await rag.store.chunks_table.add(chunks)
-    elif chunks:
-        merge = rag.store.chunks_table.merge_insert(["document_id", "order"])
-        merge = merge.when_matched_update_all().when_not_matched_insert_all()
-        await merge.when_not_matched_by_source_delete(_among("document_id", there)).execute(chunks)
-    else:
-        await rag.chunk_repository.delete_by_document_ids(there)
+type _Batches = Callable[[], Iterator[Any]]
 
 
-async def _add_items(store: Any, rows: _Rows, ids: Sequence[str]) -> None:
-    if items := rows.of(rows.items, ids):
-        await store.document_items_table.add(items)
+def _batches(table: FencedTable, rows: Sequence[dict[str, Any]]) -> _Batches | None:
+    """The rows as Arrow has them, some at a time."""
+    from pyarrow import RecordBatch  # noqa: PLC0415  LanceDB has imported it
+
+    schema = table.schema
+
+    def made() -> Iterator[Any]:
+        for some in batched(rows, ROWS_AT_ONCE):
+            yield RecordBatch.from_pylist(list(some), schema=schema)
+
+    return made if rows else None
 
 
-async def _delete(rag: Any, ids: Sequence[str]) -> None:
-    """Delete documents whose chunks are gone. Their metadata goes last: by it, what a crash left is found again."""
-    if ids:
-        await rag.document_item_repository.delete_by_document_ids(ids)
-        await rag.store.documents_table.delete(_among("id", ids))
-        await rag.store.document_meta_table.delete(_among("id", ids))
+def _chunk_batches(table: FencedTable, documents: Sequence[tuple[str, Sequence[RagChunk]]]) -> _Batches | None:
+    """The chunks of the documents as rows, some at a time. Their vectors never become objects of Python again."""
+    schema = table.schema
+
+    def made() -> Iterator[Any]:
+        for document_id, chunks in documents:
+            for some in batched(chunks, ROWS_AT_ONCE):
+                yield _chunk_batch(schema, document_id, some)
+
+    return made if any(chunks for _, chunks in documents) else None
+
+
+def _chunk_batch(schema: Any, document_id: str, chunks: Sequence[RagChunk]) -> Any:
+    import numpy as np  # noqa: PLC0415
+    from pyarrow import FixedSizeListArray, RecordBatch, array  # noqa: PLC0415
+
+    vectors = np.asarray([chunk.embedding for chunk in chunks], dtype=np.float32)
+    dim = schema.field("vector").type.list_size
+    if vectors.shape != (len(chunks), dim) or not np.isfinite(vectors).all():
+        raise PermanentError(f"the vectors of a document are not {dim} finite numbers each; embed it again")
+    columns: dict[str, Any] = {
+        # The same passage may stand in several documents.
+        "id": [str(uuid5(_IDS, f"{document_id} {chunk.id}")) for chunk in chunks],
+        "document_id": [document_id] * len(chunks),
+        "content": [chunk.content for chunk in chunks],
+        "content_fts": ["\n".join([*(chunk.metadata.get("headings") or []), chunk.content]) for chunk in chunks],
+        "metadata": [json.dumps(chunk.metadata) for chunk in chunks],
+        "order": [chunk.order for chunk in chunks],
+    }
+    arrays = {name: array(values, schema.field(name).type) for name, values in columns.items()}
+    arrays["vector"] = FixedSizeListArray.from_arrays(vectors.ravel(), dim).cast(schema.field("vector").type)
+    return RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
 async def _ensure_indexes(store: Any) -> None:
     schema = await imported("haiku.rag.store.schema")
     await schema.ensure_indexes(store.chunks_table, "chunks")
-
-
-def _among(column: str, ids: Sequence[str]) -> str:
-    # Ids are UUIDs made here: nothing in them needs an escape.
-    return "{} IN ({})".format(column, ", ".join(f"'{each}'" for each in ids))

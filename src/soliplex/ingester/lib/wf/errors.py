@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from signal import Signals
 
-from soliplex.ingester.lib.errors import EngineError, NotFoundError
+from soliplex.ingester.lib.errors import EngineError, LockedError, NotFoundError
 
 # More names than this do not help whoever mistyped one.
 _NAMES_LISTED = 8
@@ -87,6 +87,14 @@ class LeaseLost(EngineError):  # noqa: N818  a fact about the lease, named as th
     def __init__(self, step_id: int) -> None:
         super().__init__(f"the lease on step {step_id} was lost")
         self.step_id = step_id
+
+
+class LockLostError(LockedError):
+    """The lock of a resource has gone to another; what is written under it now must not be committed."""
+
+    def __init__(self, resource_key: str) -> None:
+        super().__init__(f"the lock of {resource_key} has gone to another writer: nothing more is written")
+        self.resource_key = resource_key
 
 
 class PermanentError(EngineError):

@@ -1,23 +1,26 @@
 """The store step: embedded chunks of many documents go into their RAG database in one commit.
 
-All steps of a call were claimed under the lock of one database (see `resource_key`), so they have the same target.
+All steps of a call were claimed under the lock of one database (see `resource_key`), so they have the same target. One
+whose `resource_key` is not that of its target takes the lock here: nothing is written without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.embedding import EmbedOptions
-from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, WorkflowStepType
+from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, ResourceLockKind, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
-from soliplex.ingester.lib.rag import rag_path
+from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, rag_path, rag_resource_key
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.writing import NewRagDocument, Placement, RagChunk, write_documents
 from soliplex.ingester.lib.vectors import identity_of
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
+from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.artifacts import each_alone, read_json, required, the_step, write_json
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
@@ -37,14 +40,27 @@ async def save_to_rag(batch: list[StepContext]) -> list[Any]:
     ready = [each for each in loaded if isinstance(each, _Loaded)]
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
-        gone, moved = await _others(mine)
-        await write_documents(target, identity, [each.document for each in mine], gone=gone, moved=moved)
+        async with _lock_of(target, mine[0].step.step) as lock:
+            gone, moved = await _others(mine)
+            new = [each.document for each in mine]
+            await write_documents(target, identity, new, fence=lock, gone=gone, moved=moved)
     noted = dict(zip(ready, await each_alone(_note, ready), strict=True))
     await record_histories(
         {each.document.doc_hash: each.result() for each, failure in noted.items() if failure is None},
         HistoryAction.INGESTED,
     )
     return [noted[each] or each.result() if isinstance(each, _Loaded) else each for each in loaded]
+
+
+@asynccontextmanager
+async def _lock_of(target: str, step: ClaimedStep) -> AsyncGenerator[RagLock]:
+    """The lock under which the step was claimed, or one that is taken now."""
+    key = rag_resource_key(target)
+    if step.resource_key == key:
+        yield RagLock(key, step.lease)
+        return
+    async with hold_rag_lock(target, holder_kind=ResourceLockKind.WORKER, meta={"step_id": step.id}) as lock:
+        yield lock
 
 
 class _Loaded:

@@ -106,9 +106,9 @@ async def vacuum(db: Name) -> Any:
     """Compact a database and drop its old versions, unless another writes to it at this moment."""
     try:
         path = await reading.existing_path(db)
-        async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.WEB, max_wait=0):
+        async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.WEB, max_wait=0) as lock:
             await reading.imported("haiku.rag.client")
-            await rag.vacuum(path)
+            await rag.vacuum(path, fence=lock)
     except NotFoundError as error:
         return _refusal(HTTPStatus.NOT_FOUND, NotVacuumed(status="not_found", error=str(error)))
     except rag.RagLockedError as error:

@@ -39,6 +39,7 @@ from soliplex.ingester.lib.wf.operations.locks import (
     refresh_resource_lock,
     release_resource_lock,
     sweep_expired_resource_locks,
+    take_fence,
 )
 from soliplex.ingester.lib.wf.operations.runs import NewRun, create_run_group, create_runs
 from soliplex.ingester.lib.wf.operations.workers import (
@@ -96,5 +97,6 @@ __all__ = [
     "retry_run_group",
     "steps_to_stop",
     "sweep_expired_resource_locks",
+    "take_fence",
     "try_complete_run_group",
 ]

@@ -11,6 +11,7 @@ from soliplex.ingester.lib.models import Database, ResourceLock, ResourceLockKin
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Row, Rows, Script, datetime_of, json_of, single
+from soliplex.ingester.lib.wf.errors import LockLostError
 from soliplex.ingester.lib.wf.operations.claim import DEFAULT_LOCK_TTL
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -63,6 +64,22 @@ async def release_resource_lock(resource_key: str, holder_id: str) -> bool:
     if released:
         work_is_ready()
     return released
+
+
+async def take_fence(resource_key: str, holder_id: str, *, above: int = 0, now: datetime | None = None) -> int:
+    """Give the holder of the lock a token that is larger than `above` and than all that were given before.
+
+    Whoever writes to the resource shows it there, and so keeps out those who held the lock earlier, and go on writing
+    because they have not noticed that it is gone. Raises LockLostError where the lock is another's.
+    """
+
+    def script() -> Script[int]:
+        if not (yield SQL.hold_lock(resource_key=resource_key, holder_id=holder_id)):
+            raise LockLostError(resource_key)
+        rows = yield SQL.take_fence(resource_key=resource_key, holder_id=holder_id, above=above, now=now or utcnow())
+        return int(rows[0]["token"])
+
+    return await Database.transact(script())
 
 
 async def force_release_resource_lock(resource_key: str, *, requested_by: str) -> ResourceLock | None:

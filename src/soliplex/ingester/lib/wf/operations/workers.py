@@ -1,7 +1,8 @@
 """Workers: checking in and out, and giving back what a dead one held.
 
 A worker is dead when its check-in is older than a threshold, or when the lock it holds for life is free (see
-`presence`). A wrong guess does no harm: every write of a worker is gated on leases that the reaper has taken away.
+`presence`). A wrong guess does no harm: every write of a worker to this database is gated on leases that the reaper has
+taken away, and every write to a resource on the fence of the lock that went with them (`take_fence`).
 
 A step may be what its worker died of: a handler that crashes the process, or takes all memory. So deaths are counted in
 its `status_meta`. The first ones are held against nobody. After that it waits before it is given to the next worker,
