@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from soliplex.ingester.lib.models import ResourceLockKind
 from soliplex.ingester.lib.rag import rag_path, rag_resource_key
 from soliplex.ingester.lib.wf import operations
 from tests.support.command_line import CommandLine
+from tests.support.rag_databases import fill
 
 
 @pytest.mark.parametrize("group", COMMANDS)
@@ -89,10 +91,9 @@ def test_vacuum_with_force_breaks_the_lock_and_compacts(commands: CommandLine, f
 def test_verify_tells_databases_that_something_else_changed(commands: CommandLine) -> None:
     assert "no RAG databases in" in commands("si-cli", "verify-db").out
     path = Path(rag_path("mine"))
-    path.mkdir(parents=True)
-    (path / "table").write_text("rows")
+    asyncio.run(fill(path))
     (row,) = commands.json("si-cli", "verify-db")
-    assert row["status"] == "no record"
+    assert (row["status"], row["documents"], row["problems"]) == ("no record", 3, [])
 
     path.with_name("mine.sha256").write_text(row["checksum"] + "\n")
     (row,) = commands.json("si-diag", "lancedb", "verify", "mine")
@@ -102,6 +103,47 @@ def test_verify_tells_databases_that_something_else_changed(commands: CommandLin
     answer = commands("si-cli", "verify-db", "--json")
     assert answer.code == 1
     assert answer.json[0]["status"] == "changed"
+
+
+def test_verify_tells_of_what_is_not_whole_and_repairs_it(commands: CommandLine) -> None:
+    path = Path(rag_path("mine"))
+    asyncio.run(fill(path))
+    asyncio.run(_lose_a_row(path, "document_meta"))
+    answer = commands("si-cli", "verify-db", "mine")
+    assert answer.code == 1
+    assert "mine: 1 half stored: some tables hold them and others do not" in answer.err
+    assert "to mend it: si-cli verify-db mine --repair" in answer.err
+
+    answer = commands("si-cli", "verify-db", "mine", "--repair")
+    assert (answer.code, "mine: deleted 1 document" in answer.out) == (0, True), answer.err
+    (row,) = commands.json("si-cli", "verify-db", "mine")
+    assert (row["documents"], row["problems"]) == (2, [])
+
+
+def test_what_nobody_can_store_again_is_told_and_kept(commands: CommandLine) -> None:
+    path = Path(rag_path("mine"))
+    asyncio.run(fill(path))
+    asyncio.run(_lose_a_row(path, "documents"))
+    answer = commands("si-cli", "verify-db", "mine", "--repair")
+    assert answer.code == 1
+    assert "mine: 1 cannot be mended: no run is known that stored them: ingest them again" in answer.err
+
+
+async def _lose_a_row(path: Path, name: str) -> None:
+    import lancedb
+
+    table = await (await lancedb.connect_async(path)).open_table(name)
+    (row, *_) = await table.query().select(["id"]).to_list()
+    await table.delete(f"id = '{row['id']}'")
+
+
+def test_a_database_that_was_never_finished_is_told_of_in_a_sentence(commands: CommandLine) -> None:
+    (Path(rag_path("mine")) / "documents.lance").mkdir(parents=True)
+    for command in (("verify-db", "mine"), ("search", "words", "--db", "mine"), ("vacuum", "mine")):
+        answer = commands("si-cli", *command)
+        assert answer.code != 0, command
+        assert "the RAG database mine cannot be used: " in answer.err, command
+        assert "Traceback" not in answer.err
 
 
 def test_databases_elsewhere_are_refused_with_a_reason(commands: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

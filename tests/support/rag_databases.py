@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 DIMENSIONS = 4
@@ -9,6 +10,7 @@ DIMENSIONS = 4
 
 async def fill(path: Path) -> None:
     """A database of three documents of one chunk each, whose vectors nobody had to compute."""
+    os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
     from docling_core.types.doc.document import DoclingDocument
     from haiku.rag.client import DocumentImport, HaikuRAG
     from haiku.rag.config import AppConfig

@@ -61,17 +61,25 @@ async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = 
 async def verify_db(
     db: Annotated[str | None, typer.Argument(metavar="[DB]", help="Name of a database. Default: all.")] = None,
     *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Store again what is half there or missing; delete what lives nowhere.")
+    ] = False,
+    wait: Wait = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Check RAG databases against their checksums.
+    """Check RAG databases against what was stored in them, and against their checksums.
 
-    A workflow that ends with a vacuum writes the checksum of the database beside it. Exit code 1 if a database has
-    changed since.
+    A document must stand in all tables, once, or in none; what the runs have stored must be there, and what was deleted
+    must not. A workflow that ends with a vacuum writes the checksum of the database beside it: what changed it since
+    was another. Exit code 1 if something is wrong, 2 if another holds a database.
     """
-    found = [await _verified(name) for name in ([db] if db else await _database_names())]
-    columns = {"database": "database", "status": "status", "since": "since", "checksum": "checksum"}
-    print_rows(found, columns, as_json=as_json, nothing=_no_databases())
-    if any(row["status"] == "changed" for row in found):
+    async with open_database():
+        names = [db] if db else await _database_names()
+        found = [await _verified(name, repair=repair, wait=wait) for name in names]
+    print_rows(found, VERIFIED, as_json=as_json, nothing=_no_databases())
+    if not as_json:
+        _tell_more(found, repair=repair)
+    if any(row["status"] == "changed" or (row["problems"] and not row["repaired"]) for row in found):
         raise typer.Exit(1)
 
 
@@ -104,21 +112,85 @@ async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
     }
 
 
-async def _verified(name: str) -> dict[str, Any]:
+VERIFIED = {
+    "database": "database",
+    "documents": "documents",
+    "half": "half stored",
+    "missing": "missing",
+    "stale": "stale",
+    "status": "checksum",
+    "since": "since",
+}
+
+
+async def _verified(name: str, *, repair: bool, wait: float) -> dict[str, Any]:
     from soliplex.ingester.lib.rag.files import all_databases
 
-    await _existing(name)
+    path = await _existing(name)
     files = all_databases()
     now, record = await files.checksum(name), await files.recorded(name)
-    if record is None:
-        return {"database": name, "status": "no record", "since": None, "checksum": now, "recorded": None}
+    status = "no record" if record is None else "unchanged" if record.checksum == now else "changed"
     return {
         "database": name,
-        "status": "unchanged" if record.checksum == now else "changed",
-        "since": record.since,
+        "status": status,
+        "since": record.since if record else None,
         "checksum": now,
-        "recorded": record.checksum,
+        "recorded": record.checksum if record else None,
+        **await _held_beside_runs(path, repair=repair, wait=wait),
     }
+
+
+async def _held_beside_runs(path: str, *, repair: bool, wait: float) -> dict[str, Any]:
+    """What is wrong with the documents of a database, and what was done about it."""
+    from soliplex.ingester.lib.operations import check_rag, repair_rag
+    from soliplex.ingester.lib.rag.opening import RagUnusableError
+
+    try:
+        check = await check_rag(path, max_wait=wait)
+    except RagUnusableError as error:
+        return {
+            "documents": None,
+            "half": None,
+            "missing": None,
+            "stale": None,
+            "problems": [str(error)],
+        } | _NOTHING_DONE
+    counts = {"half": len(check.half), "missing": len(check.missing), "stale": len(check.stale)}
+    problems = [
+        f"{counts['half']} half stored: some tables hold them and others do not",
+        f"{counts['missing']} missing: they were stored, and are not there",
+        f"{counts['stale']} stale: they are there, and live at no URI any more",
+    ]
+    said = [words for words, count in zip(problems, counts.values(), strict=True) if count]
+    answer = {"documents": check.documents, **counts, "problems": said, **_NOTHING_DONE}
+    if repair and not check.is_whole:
+        done = await repair_rag(check, max_wait=wait)
+        groups = {"run_group_ids": done.run_group_ids, "stored_again": done.stored_again, "deleted": done.deleted}
+        answer |= {"repaired": not done.left, **groups}
+        if done.left:
+            again = "no run is known that stored them: ingest them again, or delete them"
+            answer["problems"] = [*said, f"{len(done.left)} cannot be mended: {again}"]
+    return answer
+
+
+_NOTHING_DONE = {"repaired": False, "run_group_ids": [], "stored_again": 0, "deleted": 0}
+
+
+def _tell_more(found: Sequence[dict[str, Any]], *, repair: bool) -> None:
+    from soliplex.ingester.cli.output import counted
+
+    for row in found:
+        for problem in row["problems"]:
+            typer.echo(f"{row['database']}: {problem}", err=True)
+        if row["repaired"]:
+            done = [f"deleted {counted(row['deleted'], 'document')}"] if row["deleted"] else []
+            if row["run_group_ids"]:
+                groups = "; ".join(f"si-cli status {group_id}" for group_id in row["run_group_ids"])
+                stored = counted(row["stored_again"], "document")
+                done.append(f"{stored} will be stored again by a worker (`si-cli worker --drain`); see {groups}")
+            typer.echo(f"{row['database']}: {', and '.join(done)}")
+        elif row["problems"] and not repair and row["documents"] is not None:
+            typer.echo(f"to mend it: si-cli verify-db {row['database']} --repair", err=True)
 
 
 async def _existing(name: str) -> str:

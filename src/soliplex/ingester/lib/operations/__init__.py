@@ -8,6 +8,7 @@
     fetches        runs for addresses                       joining        another run in a group that is under way
     metadata       what rules add to a document             rates          how fast documents were processed
     versions/      what a URI was, and going back to it     made           what steps made of them, and is stored
+    rag_check      whether a RAG database holds what was stored in it, and mending it
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
 """
@@ -48,6 +49,7 @@ from soliplex.ingester.lib.operations.errors import (
 )
 from soliplex.ingester.lib.operations.ingestion import NewDocument, ingest_document, ingest_received
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
+from soliplex.ingester.lib.operations.rag_check import RagCheck, RagRepair, check_rag, repair_rag
 from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
 from soliplex.ingester.lib.operations.recording import Change, Ingested
 from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
@@ -77,6 +79,8 @@ __all__ = [
     "NotParsedError",
     "ProcessingRate",
     "ProcessingRates",
+    "RagCheck",
+    "RagRepair",
     "RolledBack",
     "SourceStatus",
     "Started",
@@ -86,6 +90,7 @@ __all__ = [
     "VersionGoneError",
     "VersionNotFoundError",
     "batch_status",
+    "check_rag",
     "cleanup_orphans",
     "create_batch",
     "delete_document_uri_by_uri",
@@ -110,6 +115,7 @@ __all__ = [
     "record_histories",
     "record_history",
     "removals_tended",
+    "repair_rag",
     "require_batch",
     "roll_back",
     "source_status",

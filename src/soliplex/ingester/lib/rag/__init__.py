@@ -12,6 +12,7 @@
     searching   by meaning, by words, or by both
     reading     which databases there are, and what is in them
     filters     a small language for choosing documents
+    inspection  what each table holds of a document, and whether that is whole
     upkeep      vacuum and checksum
 
 Knows no steps and no HTTP.

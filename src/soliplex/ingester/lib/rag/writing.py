@@ -113,7 +113,11 @@ async def write_documents(
 
 async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str], *, fence: Fence) -> int:
     """Delete what the database holds of these documents; gives how many it did hold. The caller holds its lock."""
-    ids = [rag_id(doc_hash) for doc_hash in doc_hashes]
+    return await delete_by_ids(db_path, [rag_id(doc_hash) for doc_hash in doc_hashes], fence=fence)
+
+
+async def delete_by_ids(db_path: str | Path, ids: Sequence[str], *, fence: Fence) -> int:
+    """The same for documents of which only the id in the database is known."""
     async with open_rag(db_path, None) as rag:
         tables = await put_up_fences(rag.store, fence)
         there = await tables.metas.ids("id", ids)
