@@ -43,12 +43,13 @@ async def test_the_last_uri_takes_everything_with_it(driver: Driver, artifacts: 
     assert statistics == {
         "deleted_document_uris": 1,
         "deleted_uri_history": 3,
-        "deleted_documents": 1,
+        "deleted_documents": 2,
         "deleted_workflow_runs": 1,
         "deleted_run_steps": 5,
         "deleted_lifecycle_history": events,
-        "total_deleted": 11 + events,
+        "total_deleted": 12 + events,
     }
+    assert [row[0] for row in await rows_of("SELECT hash FROM document")] == [stays.doc_hash]
     assert not await artifacts.has_document(gone.doc_hash)
     assert not await artifacts.has(gone.doc_hash, ArtifactType.PARSED_MD, config_id)
     assert await artifacts.has_document(stays.doc_hash)
@@ -58,6 +59,48 @@ async def test_the_last_uri_takes_everything_with_it(driver: Driver, artifacts: 
     assert (group.total_runs, group.remaining_runs, group.status) == (1, 0, "COMPLETED")
     with pytest.raises(NotFoundError):
         await documents.document_info(gone.doc_hash)
+
+
+async def test_with_a_uri_go_the_contents_it_had_before_unless_something_else_leads_to_them(
+    driver: Driver, artifacts: Artifacts, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first version was stored, the second was not yet: without the URI nobody would ever remove the first."""
+    batch_id = await new_batch()
+    first = await upload("a", b"first", batch_id)
+    await start(batch_id, param_id="default")
+    shared = await upload("a", b"shared", batch_id)
+    lives = await upload("a", b"lives elsewhere", batch_id)
+    await upload("b", b"shared", batch_id)
+    current = await upload("b", b"current of b", batch_id)
+    await upload("c", b"lives elsewhere", batch_id)
+    await upload("a", b"last", batch_id)
+    removed: list[str] = []
+    monkeypatch.setattr(rag, "is_absent", AsyncMock(return_value=False))
+
+    async def delete_documents(_path: str, hashes: list[str], *, fence: rag.RagLock) -> int:
+        assert await fence.token() > 0
+        removed.extend(hashes)
+        return len(hashes)
+
+    monkeypatch.setattr(rag, "delete_documents", delete_documents)
+    await documents.delete_document_uri_by_uri("a", SOURCE)
+    left = {row[0] for row in await rows_of("SELECT hash FROM document")}
+    assert left == {shared.doc_hash, lives.doc_hash, current.doc_hash}, "b can be rolled back to the shared one"
+    assert removed == [first.doc_hash]
+
+
+async def test_a_removal_that_fails_in_whatever_way_is_made_later(
+    database: type[Database], artifacts: Artifacts, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch_id = await new_batch()
+    await uploaded(batch_id, "a")
+    await start(batch_id, param_id="default")
+    monkeypatch.setattr(rag, "is_absent", AsyncMock(return_value=False))
+    monkeypatch.setattr(rag, "delete_documents", AsyncMock(side_effect=ValueError("Table 'chunks' was not found")))
+    await documents.delete_document_uri_by_uri("a", SOURCE)
+    assert await rows_of("SELECT started_at FROM documentremoval") == [(None,)]
+    monkeypatch.setattr(rag, "delete_documents", AsyncMock(return_value=1))
+    assert await documents.finish_removals() == 1
 
 
 async def test_a_document_that_lives_elsewhere_too_stays(driver: Driver, artifacts: Artifacts) -> None:

@@ -1,5 +1,7 @@
 """Deleting: a URI, and with the last URI of a document the document itself, its runs, and all that is stored of it.
 
+With a URI go the contents that it had before, unless they live elsewhere or another URI can be rolled back to them.
+
 Rows go in one transaction, with a number of statements that does not depend on how many there are. Locks are taken in
 the order batches, documents, URIs, runs, groups. What was found before the locks were held may have changed meanwhile;
 then the transaction begins anew.
@@ -65,7 +67,10 @@ class _ChangedMeanwhileError(Exception):
 
 
 async def delete_document_uri_by_uri(uri: str, source: str) -> dict[str, int]:
-    """Delete a URI with its history; with the last URI of a document, everything that is known and stored of it."""
+    """Delete a URI with its history; with the last URI of a document, everything that is known and stored of it.
+
+    The contents of its earlier versions go too, where nothing else leads to them any more.
+    """
     deleted = await _delete(SQL.uris_by_name(source=source, uris=[uri]))
     if not deleted.document_uris:
         raise DocumentURINotFoundError(uri, source)
@@ -134,14 +139,17 @@ def _delete_script(find: Call, now: datetime) -> Script[Deleted]:
         yield SQL.share_batch(batch_id=batch_id)
     hashes = sorted({row["doc_hash"] for row in found})
     ids = sorted(row["id"] for row in found)
-    yield SQL.lock_documents(hashes=hashes)
+    earlier = [row["hash"] for row in (yield SQL.contents_of_uris(ids=ids))]
+    yield SQL.lock_documents(hashes=sorted({*hashes, *earlier}))
     held = yield SQL.lock_uris(ids=ids)
     if _facts(held) != _facts(found):
         raise _ChangedMeanwhileError
     history = yield SQL.delete_history_of_uris(ids=ids)
     yield SQL.delete_uris(ids=ids)
     left = yield SQL.hashes_without_uris(hashes=hashes)
-    deleted = yield from _delete_documents([row["hash"] for row in left], now)
+    # Contents of earlier versions: one whose successor was never stored may still be found by searches.
+    unreachable = yield SQL.hashes_without_history(hashes=earlier)
+    deleted = yield from _delete_documents(sorted({row["hash"] for row in (*left, *unreachable)}), now)
     deleted.document_uris, deleted.uri_history = len(ids), len(history)
     return deleted
 

@@ -29,7 +29,6 @@ from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script, single
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.storage import get_artifacts
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
 
 ARTIFACTS: Final = "artifacts"
 RAG: Final = "rag:"
@@ -84,7 +83,7 @@ async def _tend(every: timedelta) -> None:
     while True:
         try:
             await finish_removals(patience=PATIENCE)
-        except (IngesterError, *TROUBLES_OF_THE_DATABASE):
+        except Exception:  # noqa: BLE001  nothing may end this: what was deleted would be found for ever
             _log.warning("what is left of deleted documents could not be removed, and will be later", exc_info=True)
         await asyncio.sleep(every.total_seconds())
 
@@ -115,9 +114,11 @@ async def _remove_from(target: str, hashes: Sequence[str], patience: float) -> i
     try:
         if begun:
             await _remove(target, begun, patience)
-    except (IngesterError, OSError) as exc:
+    except Exception as exc:  # noqa: BLE001  whatever LanceDB or a store raises: it stays to be removed later
         await Database.transact(single(SQL.give_up_removals(holder=holder)))
-        _log.warning("%d documents could not be removed from %s, and will be later: %s", len(begun), target, exc)
+        is_a_mistake = not isinstance(exc, IngesterError | OSError)
+        words = "%d documents could not be removed from %s, and will be later: %s"
+        _log.warning(words, len(begun), target, exc, exc_info=is_a_mistake)
         return 0
     await Database.transact(single(SQL.end_removals(holder=holder, hashes=begun)))
     return len(hashes)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from random import uniform
 from typing import Any, Final
@@ -28,7 +29,6 @@ from soliplex.ingester.lib.wf.operations.locks import find_resource_lock
 
 _log = logging.getLogger(__name__)
 
-LOCK_TTL: Final = timedelta(minutes=5)
 LOOK_AGAIN: Final = 0.05
 """Seconds between looks, give or take a half. A worker that stores takes the lock again within milliseconds: who looked
 seldom, or in step with it, would hardly ever find it free."""
@@ -89,8 +89,10 @@ async def hold_rag_lock(
     `max_wait` is in seconds: None waits for ever, 0 fails at once with RagLockedError.
     """
     key, holder_id = rag_resource_key(db_path), f"{holder_kind}:{uuid4()}"
-    await _acquire(key, holder_id, holder_kind, max_wait, meta or {})
-    refreshing = asyncio.create_task(_refresh(key, holder_id))
+    ttl = timedelta(seconds=get_settings().resource_lock_ttl_seconds)
+    acquiring = partial(operations.acquire_resource_lock, key, holder_id, holder_kind, ttl=ttl, meta=meta or {})
+    await _acquire(key, acquiring, max_wait)
+    refreshing = asyncio.create_task(_refresh(key, holder_id, ttl))
     try:
         yield RagLock(key, holder_id)
     finally:
@@ -99,22 +101,20 @@ async def hold_rag_lock(
         await operations.release_resource_lock(key, holder_id)
 
 
-async def _acquire(
-    key: str, holder_id: str, kind: ResourceLockKind, max_wait: float | None, meta: Mapping[str, Any]
-) -> None:
+async def _acquire(key: str, attempt: Callable[[], Awaitable[bool]], max_wait: float | None) -> None:
     loop = asyncio.get_running_loop()
     deadline = None if max_wait is None else loop.time() + max_wait
-    while not await operations.acquire_resource_lock(key, holder_id, kind, ttl=LOCK_TTL, meta=meta):
+    while not await attempt():
         if deadline is not None and loop.time() >= deadline:
             raise RagLockedError(key, await find_resource_lock(key))
         await asyncio.sleep(LOOK_AGAIN * uniform(0.5, 1.5))  # noqa: S311  nothing to be kept secret
 
 
-async def _refresh(key: str, holder_id: str) -> None:
+async def _refresh(key: str, holder_id: str, ttl: timedelta) -> None:
     while True:
-        await asyncio.sleep(LOCK_TTL.total_seconds() / 4)  # one may fail, and the next still comes in time
+        await asyncio.sleep(ttl.total_seconds() / 4)  # one may fail, and the next still comes in time
         try:
-            is_held = await operations.refresh_resource_lock(key, holder_id, ttl=LOCK_TTL)
+            is_held = await operations.refresh_resource_lock(key, holder_id, ttl=ttl)
         except TROUBLES_OF_THE_DATABASE as exc:
             _log.warning("the lock of %s could not be prolonged, and will be tried again: %s", key, exc)
             continue

@@ -20,6 +20,17 @@ SELECT hash FROM document d
  WHERE hash IN (SELECT value FROM json_each(:hashes))
    AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = d.hash);
 
+-- Contents that the URIs have or had.
+-- :name contents_of_uris
+SELECT DISTINCT hash FROM documenturihistory WHERE doc_uri_id IN (SELECT value FROM json_each(:ids));
+
+-- Those that live nowhere, and that no URI can be rolled back to.
+-- :name hashes_without_history
+SELECT hash FROM document d
+ WHERE hash IN (SELECT value FROM json_each(:hashes))
+   AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = d.hash)
+   AND NOT EXISTS (SELECT 1 FROM documenturihistory h WHERE h.hash = d.hash);
+
 -- :name orphans
 SELECT hash FROM document d WHERE NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = d.hash)
  ORDER BY hash LIMIT :limit;

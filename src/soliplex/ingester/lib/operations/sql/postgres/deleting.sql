@@ -49,3 +49,12 @@ DELETE FROM documentremoval
 
 -- :name end_removals
 DELETE FROM documentremoval WHERE holder = :holder AND doc_hash = ANY(:hashes);
+
+-- :name contents_of_uris
+SELECT DISTINCT hash FROM documenturihistory WHERE doc_uri_id = ANY(:ids);
+
+-- :name hashes_without_history
+SELECT hash FROM document d
+ WHERE hash = ANY(:hashes)
+   AND NOT EXISTS (SELECT 1 FROM documenturi u WHERE u.doc_hash = d.hash)
+   AND NOT EXISTS (SELECT 1 FROM documenturihistory h WHERE h.hash = d.hash);
