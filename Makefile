@@ -1,7 +1,7 @@
 # Every recipe sets up first; scripts/setup.sh does so in a blink when nothing has changed.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve test check format bench docs dist lock clean distclean
+.PHONY: help setup run serve test check chaos format bench docs dist lock clean distclean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -45,6 +45,12 @@ format: setup ## format the code, and repair what ruff can repair
 
 bench: setup ## measure, and write benchmarks/RESULTS.md; ARGS="--quick --peers"
 	$(python) -m benchmarks $(ARGS)
+
+MINUTES ?= 10
+DATABASE ?= both
+
+chaos: setup ## kill, stop and starve real processes, then look for what is lost; MINUTES=10 SEED=... DATABASE=sqlite|postgres|both
+	$(python) -m tests.chaos --minutes $(MINUTES) --database $(DATABASE) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 docs: setup ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict

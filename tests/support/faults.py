@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,10 +66,12 @@ class Journal:
 
 
 class Nursery:
-    """A process that forks workers, which saves each of them a second of imports."""
+    """A process that forks workers, which saves each of them a second of imports; with `--commands`, ten seconds."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.support.worker_main"]
+    def __init__(self, *arguments: str) -> None:
+        # Those that only import have threads at most that wait; Python and LanceDB warn of every fork beside a thread.
+        warnings = ["-W", "ignore"] if arguments else []
+        command = [sys.executable, *warnings, "-m", "tests.support.worker_main", *arguments]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, text=True)
 
     def bear(self, birth: Birth) -> None:
@@ -245,14 +247,14 @@ async def eventually(
     what: str,
     *,
     within: float = LONG,
-    workers: list[WorkerProcess] | None = None,
+    workers: Sequence[WorkerProcess] = (),
 ) -> None:
     """Wait until the condition holds. While the database cannot be reached, it does not."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
     while not await _holds(condition):
         if loop.time() > deadline:
-            accounts = [worker.account() for worker in workers or []]
+            accounts = [worker.account() for worker in workers]
             raise AssertionError("\n\n".join([f"in vain for {within} s: {what}", await _state_of_work(), *accounts]))
         await asyncio.sleep(0.02)
 

@@ -2,9 +2,10 @@
 
     await disagreements("/data/lancedb/library")     what is wrong with a RAG database, a sentence for each thing
     await compare("/data/lancedb/library")           the same by kind, with the numbers of documents
+    await stored_documents("/data/lancedb/library")  the documents that it should hold
     await compare_blobs()                            rows without bytes, bytes without rows, artifacts that are missing
 
-All three only read. They are meant for a moment at which nothing runs; what is still on its way (a run that has not
+All of them only read. They are meant for a moment at which nothing runs; what is still on its way (a run that has not
 ended well, a removal that is written down, content that was uploaded and not processed since) is held against nobody.
 LanceDB is read without haiku.rag, which might repair what it opens.
 """
@@ -115,6 +116,11 @@ async def compare_blobs() -> Comparison:
     findings += [(Kind.STALE, f"{stray.key} has no row") async for stray in at_once if stray.kind is StrayKind.BLOB]
     there = sum(state is not Integrity.MISSING for state in states.values())
     return Comparison("blobs", len(hashes), there, [Finding(kind, "blobs", what) for kind, what in findings])
+
+
+async def stored_documents(db_path: str | Path) -> set[str]:
+    """The hashes of all documents that this RAG database should hold."""
+    return set(await _expected(rag_resource_key(db_path)))
 
 
 type _Wrong = tuple[Kind, str]

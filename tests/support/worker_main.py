@@ -2,6 +2,7 @@
 
     python -m tests.support.worker_main URL ORDERS      one worker
     python -m tests.support.worker_main                 a nursery: forks a worker for each line on standard input
+    python -m tests.support.worker_main --commands      a nursery of `si-cli` commands (see `command_main`)
 
 ORDERS is JSON, the fields of `Orders`. What happens is told on standard output, a line for each: `started`, `reached
 POINT`, `COUNTER N`, `stopping`, `stopped`. SIGINT and SIGTERM stop the worker gracefully.
@@ -19,7 +20,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -36,6 +37,7 @@ from soliplex.ingester.lib.wf.execution import now_in_utc
 from soliplex.ingester.lib.wf.operations import claim, finish
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from tests.faults.workflows import make_registry
+from tests.support import command_main
 
 TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", "step_released", "claim_error"})
 """The counters that are told."""
@@ -172,6 +174,8 @@ class Birth(NamedTuple):
     stderr: str
     report: str
     """Gets the worker's process id and, in the end, its exit code."""
+    command: Sequence[str] = ()
+    """What to run in place of a worker with orders: a command of `si-cli`."""
 
 
 def run_nursery() -> None:
@@ -203,7 +207,10 @@ def _become_worker(birth: Birth) -> NoReturn:
         os.close(file)
     os.environ.clear()
     os.environ.update(birth.environment)
-    run(birth.url, Orders(**birth.orders))
+    if birth.command:
+        command_main.run(birth.command)
+    else:
+        run(birth.url, Orders(**birth.orders))
     sys.exit()
 
 
@@ -213,7 +220,10 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
+    if sys.argv[1:] == ["--commands"]:
+        command_main.prepare()
+        run_nursery()
+    elif len(sys.argv) == 1:
         run_nursery()
     else:
         run(sys.argv[1], Orders(**json.loads(sys.argv[2])))

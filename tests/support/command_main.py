@@ -1,0 +1,47 @@
+"""`si-cli` in a process that a nursery forks: what takes seconds to import has been imported before.
+
+Imports may be made before a fork, since they open nothing; the first use of LanceDB, a model or a database may not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+MODULES: Final = (
+    "soliplex.ingester.cli.serve",
+    "soliplex.ingester.cli.worker",
+    "soliplex.ingester.lib.wf.runner",
+    "soliplex.ingester.lib.workflow",
+    "soliplex.ingester.server",
+    "uvicorn",
+    "lancedb",
+    "haiku.rag.client",
+    "haiku.rag.store.models.document_item",
+    "haiku.rag.store.schema",
+    "docling_core.types.doc",
+    "wordllama",
+)
+PATIENCE: Final = timedelta(seconds=6)
+"""After which what a dead process held may be taken, where no setting says so; minutes, in an installation."""
+
+
+def prepare() -> None:
+    for name in MODULES:
+        importlib.import_module(name)
+
+
+def run(command: Sequence[str]) -> None:
+    """Run the command, as its entry point does."""
+    from soliplex.ingester.cli.main import main
+    from soliplex.ingester.lib.operations import removals
+    from soliplex.ingester.lib.rag import locking
+
+    for module, name in ((locking, "LOCK_TTL"), (removals, "STALE")):
+        assert hasattr(module, name), f"{module.__name__} has no {name} any more: say so by a setting"
+        setattr(module, name, PATIENCE)
+    sys.argv = ["si-cli", *command]
+    main()
