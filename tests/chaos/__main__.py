@@ -70,8 +70,12 @@ async def _hurt_and_look(made: Installation, options: argparse.Namespace, name: 
         _say("no full disks: mounting is not permitted here")
     dice = random.Random(options.seed)
     book, monkey = Book(), Monkey(made, dice)
+    clients = [
+        (Client(number, made, book, random.Random(f"{options.seed} {number}")), data_dir)
+        for number, data_dir in enumerate(_data_dirs(made))
+    ]
     await made.open(*PROCESSES)
-    await _for(options.minutes * 60, made, book, monkey, options.seed)
+    await _for(options.minutes * 60, made, clients, monkey)
     (made.folder / "events").write_text("\n".join(monkey.events))
     _say(_table({**book.done, **monkey.done}))
     _say(_table(made.ends, "processes that ended, by exit code"))
@@ -81,12 +85,14 @@ async def _hurt_and_look(made: Installation, options: argparse.Namespace, name: 
     _report(made, outcome, f"over {options.minutes:g} minutes on {name}, seed {options.seed}")
 
 
-async def _for(seconds: float, made: Installation, book: Book, monkey: Monkey, seed: int) -> None:
+type _DataDir = Callable[[], str]
+
+
+async def _for(seconds: float, made: Installation, clients: Iterable[tuple[Client, _DataDir]], monkey: Monkey) -> None:
     """Let clients work and, once the first documents are stored, things go wrong for so long."""
     over = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        for number, data_dir in enumerate(_data_dirs(made)):
-            client = Client(number, made, book, random.Random(f"{seed} {number}"))
+        for client, data_dir in clients:
             tasks.create_task(client.work(data_dir, over))
         chunks = made.lancedb / "library" / "chunks.lance"
         await eventually(chunks.exists, "the first documents are stored", within=PATIENCE, workers=made.processes())
@@ -94,7 +100,7 @@ async def _for(seconds: float, made: Installation, book: Book, monkey: Monkey, s
         tasks.create_task(monkey.work(over))
 
 
-def _data_dirs(made: Installation) -> Iterable[Callable[[], str]]:
+def _data_dirs(made: Installation) -> Iterable[_DataDir]:
     """Where each client stores: three contend for one RAG database, one has its own, one makes new ones."""
     made.define("library")
     made.define("archive")

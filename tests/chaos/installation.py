@@ -248,7 +248,7 @@ class Installation:
 
     def _note_end(self, slot: Slot, process: Process) -> None:
         self.ends[f"{slot.kind} {process.exit_code}"] += 1
-        if process.exit_code not in {0, -signal.SIGKILL}:
+        if process.exit_code not in {0, -signal.SIGKILL, -signal.SIGTERM}:
             self.odd_ends.append(f"{process.id} ended with {process.exit_code}:\n{process.account()}")
 
 

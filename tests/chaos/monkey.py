@@ -157,7 +157,7 @@ class Monkey:
         for process in processes:
             process.is_stopped = True
         if processes:
-            await asyncio.sleep(LEASE + self._dice.uniform(1, 4))
+            await asyncio.sleep(LEASE + self._dice.uniform(0.5, 2.5))
         for process in processes:
             self._go_on(process)
 

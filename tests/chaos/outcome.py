@@ -180,7 +180,7 @@ async def _books(book: Book) -> Comparison:
     wrong: list[tuple[Kind, str]] = []
     for place in book.places:
         found = there.pop((place.source, place.uri), GONE)
-        wrong += _misremembered(place, found)
+        wrong += misremembered(place, found)
         if found != GONE and found not in stored[place.data_dir]:
             wrong.append((Kind.HALF, f"{place.uri}: {found} was never stored in {place.data_dir}"))
     wrong += [(Kind.STALE, f"{source} {uri} was never uploaded") for source, uri in there]
@@ -192,7 +192,8 @@ async def _books(book: Book) -> Comparison:
     )
 
 
-def _misremembered(place: Place, found: str) -> Iterable[tuple[Kind, str]]:
+def misremembered(place: Place, found: str) -> Iterable[tuple[Kind, str]]:
+    """What is wrong with a place that holds the content `found`, by what its client was told."""
     if found == place.present or found in place.possible:
         return
     if found == GONE:
