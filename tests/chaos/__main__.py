@@ -9,6 +9,7 @@ import random
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -74,14 +75,19 @@ async def _hurt_and_look(made: Installation, options: argparse.Namespace, name: 
         (Client(number, made, book, random.Random(f"{options.seed} {number}")), data_dir)
         for number, data_dir in enumerate(_data_dirs(made))
     ]
+    began = time.monotonic()
     await made.open(*PROCESSES)
+    _say(f"{time.monotonic() - began:4.0f} s: all processes work")
     await _for(options.minutes * 60, made, clients, monkey)
+    _say(f"{time.monotonic() - began:4.0f} s: the trouble is over")
     (made.folder / "events").write_text("\n".join(monkey.events))
     _say(_table({**book.done, **monkey.done}))
     _say(_table(made.ends, "processes that ended, by exit code"))
     _say(_table(dict(book.refused.most_common(12)), "requests that were refused or not answered"))
     outcome = await settle(made, book)
+    _say(f"{time.monotonic() - began:4.0f} s: everything has been done")
     await check(book, outcome, dice)
+    _say(f"{time.monotonic() - began:4.0f} s: everything has been compared")
     _report(made, outcome, f"over {options.minutes:g} minutes on {name}, seed {options.seed}")
 
 
