@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import logging
 import random
 import secrets
 import shutil
@@ -18,6 +19,7 @@ from tests.chaos.clients import Book, Client
 from tests.chaos.installation import PATIENCE, ROOT, Installation, have_mounts_of_its_own, installation
 from tests.chaos.monkey import Monkey
 from tests.chaos.outcome import Outcome, check, settle
+from tests.support import command_main
 from tests.support.faults import Nursery, eventually
 from tests.support.stores_agree import Kind
 
@@ -35,6 +37,8 @@ def main() -> None:
     options = _options()
     have_mounts_of_its_own()
     nursery = Nursery("--commands")
+    command_main.prepare()  # the comparison needs the same modules: imported now, beside the nursery, they cost no time
+    logging.getLogger().setLevel(logging.WARNING)  # one of these modules lets httpx tell of every request
     try:
         is_well = [asyncio.run(_run(kind, nursery, options)) for kind in options.databases]
     finally:

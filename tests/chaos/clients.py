@@ -197,17 +197,20 @@ class Client:
     async def _search(self, place: Place) -> None:
         name = place.uri.strip("/").removesuffix(".md").replace("/", "n")
         asked = {"q": f"all{name}", "db": place.data_dir, "kind": "text", "limit": 50}
-        found = await self._ask("GET", "/search", params=asked, also=(404,))  # while nothing was stored yet
+        found = await self._ask("GET", "/search", params=asked, also=(404,))
+        if found is None:
+            return  # nothing was stored there yet
         self._book.done["searches"] += 1
-        hashes = {hit["doc_hash"] for hit in found.get("results", ()) if hit["uri"] == place.uri}
+        hashes = {hit["doc_hash"] for hit in found["results"] if hit["uri"] == place.uri}
         if len(hashes) > 1:
             self._book.mixed.append(f"{place.data_dir}: a search found {len(hashes)} versions of {place.uri} at once")
 
     async def _vacuum(self, data_dir: str) -> None:
-        await self._ask("POST", "/lancedb/vacuum", params={"db": data_dir}, also=(404, 409))
-        self._book.done["vacuums"] += 1
+        if await self._ask("POST", "/lancedb/vacuum", params={"db": data_dir}, also=(404, 409)) is not None:
+            self._book.done["vacuums"] += 1
 
     async def _ask(self, method: str, path: str, *, also: tuple[int, ...] = (), **options: Any) -> Any:
+        """What a server answers; None where it refuses in a way that is `also` in order."""
         slot = self._dice.choice(self._installation.servers())
         what = f"{method} {path}"
         try:
@@ -217,8 +220,10 @@ class Client:
         except httpx.TransportError as exc:
             self._book.refused[f"{what}: {type(exc).__name__}"] += 1
             raise UnansweredError from exc
-        if answer.is_success or answer.status_code in also:
+        if answer.is_success:
             return answer.json()
+        if answer.status_code in also:
+            return None
         self._book.refused[f"{what}: {answer.status_code} {answer.text[:100]}"] += 1
         raise UnansweredError if answer.is_server_error else RefusedError
 

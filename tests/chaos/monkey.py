@@ -36,7 +36,6 @@ class Monkey:
         self._installation = installation
         self._dice = dice
         self._began = time.monotonic()
-        self._under_way: set[asyncio.Task[None]] = set()
         self._faults: dict[Callable[[], Awaitable[None]], int] = {
             self._kill_between_commits: 5,
             self._stop_between_commits: 5,
@@ -45,23 +44,27 @@ class Monkey:
             self._stop_any: 3,
             self._end_any: 1,
             self._interrupt_database: 1,
-            self._fill_disk: 1 if installation.disk.can_be_full else 0,
         }
+        if installation.disk.can_be_full:
+            self._faults[self._fill_disk] = 1
 
     async def work(self, until: asyncio.Event) -> None:
         """Do harm until the event is set; then wait until all of it is over."""
         self._began = time.monotonic()
-        while not until.is_set():
-            self._installation.fill_slots()
-            fault = self._dice.choices(list(self._faults), list(self._faults.values()))[0]
-            task = asyncio.create_task(self._alone(fault))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
-            await asyncio.sleep(self._dice.uniform(0.3, 1.5))
-            while len(self._under_way) > 2:
-                await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        # Each once, so that a short run is not without one of them for long; then by dice.
+        faults, weights = list(self._faults), list(self._faults.values())
+        first = self._dice.sample(faults, k=len(faults))
+        under_way: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as tasks:
+            while not until.is_set():
+                self._installation.fill_slots()
+                fault = first.pop() if first else self._dice.choices(faults, weights)[0]
+                task = tasks.create_task(self._alone(fault))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+                await asyncio.sleep(self._dice.uniform(0.3, 1.5))
+                while len(under_way) > 2:
+                    await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def _alone(self, fault: Callable[[], Awaitable[None]]) -> None:
         # While the database is away, there is trouble enough.

@@ -30,6 +30,7 @@ PATIENCE: Final = timedelta(seconds=6)
 
 
 def prepare() -> None:
+    """Import what takes long."""
     for name in MODULES:
         importlib.import_module(name)
 
