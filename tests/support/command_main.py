@@ -39,10 +39,7 @@ def run(command: Sequence[str]) -> None:
     """Run the command, as its entry point does."""
     from soliplex.ingester.cli.main import main
     from soliplex.ingester.lib.operations import removals
-    from soliplex.ingester.lib.rag import locking
 
-    for module, name in ((locking, "LOCK_TTL"), (removals, "STALE")):
-        assert hasattr(module, name), f"{module.__name__} has no {name} any more: say so by a setting"
-        setattr(module, name, PATIENCE)
+    removals.STALE = PATIENCE
     sys.argv = ["si-cli", *command]
     main()
