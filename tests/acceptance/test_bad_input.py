@@ -424,7 +424,9 @@ def _sent_bare(server: Server, headers: bytes, body: bytes) -> bytes:
     """Send what is given and nothing more; gives the status of the answer, if there was one."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as connection:
-        connection.sendall(b"POST /api/v1/document/upload HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (headers, body))
+        connection.sendall(
+            b"POST /api/v1/document/upload HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n%s" % (headers, body)
+        )
         connection.shutdown(socket.SHUT_WR)
         answer = b""
         while block := connection.recv(65536):

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.server import create_app
 
-BASE = "http://testserver"
+BASE = "http://localhost"
 
 
 @asynccontextmanager

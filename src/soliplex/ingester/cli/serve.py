@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from soliplex.ingester.lib.config import Settings
 
 
+_HOST = "SOLIPLEX_SERVED_HOST"
+_BEHIND_PROXY = "SOLIPLEX_SERVED_BEHIND_PROXY"
+
+
 def serve(
     host: Annotated[str, typer.Option("--host", "-h", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
@@ -24,7 +29,7 @@ def serve(
     reload: Annotated[bool, typer.Option("--reload", help="Start anew when the source changes.")] = False,
     uds: Annotated[Path | None, typer.Option("--uds", help="Unix socket to listen on, in place of a port.")] = None,
     proxy_headers: Annotated[
-        bool, typer.Option("--proxy-headers/--no-proxy-headers", help="Believe X-Forwarded-For and -Proto.")
+        bool, typer.Option("--proxy-headers/--no-proxy-headers", help="Believe X-Forwarded-For, -Proto and -Host.")
     ] = False,
     forwarded_allow_ips: Annotated[
         str | None, typer.Option(help="Proxies to believe, by address; * for all. Default: 127.0.0.1.")
@@ -44,7 +49,7 @@ def serve(
 
     settings = get_settings()  # a wrong setting is told here, once, and not by every process
     _prepare(settings)
-    with _shared_metrics(workers), _ending_well():
+    with _shared_metrics(workers), told_to_processes(host, proxy_headers=proxy_headers), _ending_well():
         uvicorn.run(
             f"{__name__}:{'app_with_worker' if worker else 'app_without_worker'}",
             factory=True,
@@ -78,9 +83,23 @@ def _app(*, with_worker: bool) -> FastAPI:
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.server import create_app
+    from soliplex.ingester.server.sites import Served
 
     configure_logging(get_settings())
-    return create_app(with_worker=with_worker)
+    served = Served(os.environ.get(_HOST), behind_proxy=_BEHIND_PROXY in os.environ)
+    return create_app(with_worker=with_worker, served=served)
+
+
+@contextmanager
+def told_to_processes(host: str, *, proxy_headers: bool) -> Generator[None]:
+    """What the applications must know of the command line. They are made in processes that get no arguments."""
+    told = {_HOST: host, **({_BEHIND_PROXY: "1"} if proxy_headers else {})}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name in told:
+            del os.environ[name]
 
 
 def _prepare(settings: Settings) -> None:
@@ -115,7 +134,6 @@ def _ending_well() -> Generator[None]:
 @contextmanager
 def _shared_metrics(processes: int) -> Generator[None]:
     """A folder into which several processes count, so that each can answer for all."""
-    import os
     import tempfile
 
     name = "PROMETHEUS_MULTIPROC_DIR"

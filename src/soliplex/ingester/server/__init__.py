@@ -3,6 +3,7 @@
     routes/       one file per resource; ROUTERS lists them      lifespan.py    database, worker, shutdown
     errors.py     the one table of errors and statuses           middleware.py  what every request passes through
     auth.py       who sends a request                            rate_limit.py  how often and how many uploads
+    access.py     what is open, what changes something           sites.py       what pages of others may send
     parameters.py what several routes take and give              feed.py        changes, for those who follow along
     health.py  metrics.py
 
@@ -22,13 +23,14 @@ from soliplex.ingester.server.lifespan import lifespan_of
 from soliplex.ingester.server.middleware import PREFIX, install_middleware
 from soliplex.ingester.server.parameters import GIVEN_ONCE
 from soliplex.ingester.server.routes import ROUTERS, TAGS
+from soliplex.ingester.server.sites import Served
 
 __all__ = ["create_app"]
 
 TITLE = "Soliplex Ingester"
 
 
-def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
+def create_app(settings: Settings | None = None, *, with_worker: bool = True, served: Served | None = None) -> FastAPI:
     """The application; without settings, those of the environment. The database opens when it starts."""
     settings = settings or get_settings()
     app = FastAPI(
@@ -42,9 +44,9 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
     app.include_router(health.router)
     app.include_router(metrics.router)
     # The document asks for a key where the server does, and nowhere else.
-    answers, asked = ((400, 401, 422), [DOCUMENTED]) if settings.api_key_enabled else ((400, 422), [])
+    answers, asked = ((400, 401, 403, 422), [DOCUMENTED]) if settings.api_key_enabled else ((400, 403, 422), [])
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, dependencies=[GIVEN_ONCE, *asked], responses=error_answers(*answers))
     install_error_answers(app, debug=settings.debug)
-    install_middleware(app, settings)
+    install_middleware(app, settings, served or Served())
     return app

@@ -1,13 +1,14 @@
 """Who sends a request: nobody is asked, unless the settings say so.
 
-Checked before a byte of the body is read: a stranger cannot make the server take in an upload only to refuse it.
+Whoever is not acceptable gets no further than here, whatever the path, but for what `access.OPEN` names. Checked before
+a byte of the body is read: a stranger cannot make the server take in an upload only to refuse it.
 """
 
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import structlog
 from fastapi import Security
@@ -16,12 +17,12 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from soliplex.ingester.lib.config import ServerSettings
-from soliplex.ingester.server.errors import UnauthorizedError, answer_for
+from soliplex.ingester.server.access import is_open
+from soliplex.ingester.server.errors import UnauthorizedError, refuse
 
 _USER_HEADERS: Final = ("x-auth-request-user", "x-forwarded-user")
 _EMAIL_HEADERS: Final = ("x-auth-request-email", "x-forwarded-email")
 _GROUP_HEADERS: Final = ("x-auth-request-groups", "x-forwarded-groups")
-_PROTECTED: Final = ("/api/", "/metrics")
 
 # For the documentation only: what is asked for is checked by the middleware.
 DOCUMENTED: Final = Security(HTTPBearer(auto_error=False, description="API_KEY, when API_KEY_ENABLED is true."))
@@ -34,9 +35,14 @@ class Caller:
     name: str
     email: str | None = None
     groups: tuple[str, ...] = ()
+    shows_key: bool = False
+    """Whether the request bears the API key, which no page of another origin can know."""
 
 
 ANYONE: Final = Caller("anyone")
+"""Where nobody is asked."""
+STRANGER: Final = Caller("stranger")
+"""Who asks for what is open, and does not say who it is."""
 
 
 class Authentication:
@@ -47,25 +53,34 @@ class Authentication:
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(_PROTECTED):
+        if scope["type"] in {"http", "websocket"}:
             try:
                 caller = identify(Headers(scope=scope), self._settings)
             except UnauthorizedError as error:
-                await answer_for(error)(scope, receive, send)
-                return
+                if not is_open(scope):
+                    await refuse(error, scope, receive, send)
+                    return
+                caller = STRANGER
             scope.setdefault("state", {})["caller"] = caller
             structlog.contextvars.bind_contextvars(user=caller.name)
         await self._app(scope, receive, send)
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who sends the request, as `Authentication` found it."""
+    state: dict[str, Any] = scope.get("state") or {}
+    return state.get("caller", ANYONE)
 
 
 def identify(headers: Headers, settings: ServerSettings) -> Caller:
     """Tell who sends the request; raises when nobody acceptable does."""
     if not (settings.api_key_enabled or settings.auth_trust_proxy_headers):
         return ANYONE
+    shows_key = settings.api_key_enabled and _has_key(headers, settings)
     if settings.auth_trust_proxy_headers and (caller := _named_by_proxy(headers)):
-        return caller
-    if settings.api_key_enabled and _has_key(headers, settings):
-        return Caller("api-key")
+        return replace(caller, shows_key=shows_key)
+    if shows_key:
+        return Caller("api-key", shows_key=True)
     if settings.api_key_enabled:
         raise UnauthorizedError("send the API key as `Authorization: Bearer <key>`")
     raise UnauthorizedError("sign in first: the proxy in front of this server names no user")

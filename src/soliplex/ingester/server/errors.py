@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from soliplex.ingester.lib.errors import (
     ConfigurationError,
@@ -40,10 +41,12 @@ from soliplex.ingester.lib.storage import (
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, is_about_the_data
 from soliplex.ingester.lib.wf.parameter_files import ProtectedParameterSetError
+from soliplex.ingester.server.access import path_of
 
 _log = logging.getLogger(__name__)
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH")
+_POLICY_VIOLATION: Final = 1008
 TRY_AGAIN_IN: Final = 5
 """Seconds after which what is unavailable now may be asked for again."""
 
@@ -53,6 +56,29 @@ class UnauthorizedError(IngesterError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
+
+
+class ForeignHostError(IngesterError):
+    """The request names a host that this server does not answer to."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"this server does not answer to the name {host!r}; "
+            "if it should, add the name to the setting TRUSTED_HOSTS, or ask for a key (API_KEY_ENABLED)"
+        )
+        self.host = host
+
+
+class ForeignOriginError(IngesterError):
+    """A browser sends the request for a page of another origin."""
+
+    def __init__(self, origin: str | None) -> None:
+        page = f"pages of {origin!r}" if origin else "pages of other origins"
+        super().__init__(
+            f"{page} may not change anything here; "
+            "if they should, add their origin, such as https://ui.example.org, to the setting ALLOWED_ORIGINS"
+        )
+        self.origin = origin
 
 
 class RateLimitedError(IngesterError):
@@ -70,6 +96,8 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     DefinitionError: HTTPStatus.BAD_REQUEST,
     ForbiddenAddressError: HTTPStatus.BAD_REQUEST,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
+    ForeignHostError: HTTPStatus.FORBIDDEN,
+    ForeignOriginError: HTTPStatus.FORBIDDEN,
     ProtectedParameterSetError: HTTPStatus.FORBIDDEN,
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
@@ -136,6 +164,14 @@ def answer_for(error: BaseException, *, debug: bool = False) -> JSONResponse:
     return error_answer(status, text, detail=_detail(error, debug=debug), headers=_headers(status, error))
 
 
+async def refuse(error: IngesterError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the error in place of what was asked for; a websocket is closed before it is open."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": ""})
+    else:
+        await answer_for(error)(scope, receive, send)
+
+
 def error_answer(
     status: int, text: str, *, detail: Any = None, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
@@ -192,7 +228,7 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
 def _methods_at(request: Request) -> list[str]:
     """All that is possible at a path: each route knows its own methods only, and the first one answers."""
     app: FastAPI = request.app
-    if documented := app.openapi()["paths"].get(request.url.path):
+    if documented := app.openapi()["paths"].get(path_of(request.scope)):
         return [method for method in _METHODS if method.lower() in documented]
     return [
         method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from soliplex.ingester import __version__
@@ -19,6 +20,9 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.server.auth import STRANGER, caller_of
+
+_log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["operation"])
 
@@ -57,25 +61,33 @@ async def health() -> Health:
     summary="Whether the server can do its work",
     responses={503: {"model": Readiness, "description": "Something it needs is missing"}},
 )
-async def ready(response: Response) -> Readiness:
-    """Look at the database, the artifact store and the folder of the RAG databases."""
+async def ready(request: Request, response: Response) -> Readiness:
+    """Look at the database, the artifact store and the folder of the RAG databases.
+
+    Why a part fails may name folders and addresses: where a key is asked for, only those who have it are told.
+    """
     names = list(_CHECKS)
-    parts = await asyncio.gather(*(_checked(_CHECKS[name]) for name in names))
+    parts = await asyncio.gather(*(_checked(name) for name in names))
+    if caller_of(request.scope) is STRANGER:
+        parts = [Part(status=part.status) for part in parts]
     is_ready = all(part.status == "ok" for part in parts)
     if not is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
     return Readiness(status="ready" if is_ready else "not ready", checks=dict(zip(names, parts, strict=True)))
 
 
-async def _checked(check: Callable[[], Awaitable[None]]) -> Part:
+async def _checked(name: str) -> Part:
     try:
         async with asyncio.timeout(PATIENCE):
-            await check()
+            await _CHECKS[name]()
     except TimeoutError:
-        return Part(status="failed", detail=f"no answer within {PATIENCE:g} seconds")
+        problem = f"no answer within {PATIENCE:g} seconds"
     except Exception as error:  # noqa: BLE001  whatever it is, the part does not work, and the answer says why
-        return Part(status="failed", detail=f"{type(error).__name__}: {error}")
-    return Part(status="ok")
+        problem = f"{type(error).__name__}: {error}"
+    else:
+        return Part(status="ok")
+    _log.warning("not ready: %s: %s", name, problem)
+    return Part(status="failed", detail=problem)
 
 
 async def _check_database() -> None:

@@ -2,9 +2,11 @@
 
     RequestContext    an id for the request, in its log lines and its answer; the access log; its time and count
     SecurityHeaders   what browsers are told about every answer
-    TrustedHosts      only host names the server answers to
+    Hosts             only host names the server answers to (sites.py)
     CORSMiddleware    pages of other origins (Starlette's)
     Authentication    who sends it (auth.py)
+    PlainPaths        no path that only seems to be another
+    Origins           no changes for pages of other origins (sites.py)
     IngestGate        how many uploads, and how often (rate_limit.py)
     Failures          a bug becomes a JSON answer, and a traceback in the log
     BodyBound         how much of a body is read (bodies.py)
@@ -29,17 +31,20 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.server import metrics
+from soliplex.ingester.server.access import path_of
 from soliplex.ingester.server.auth import Authentication
 from soliplex.ingester.server.bodies import BodyBound
-from soliplex.ingester.server.errors import answer_for, error_answer
+from soliplex.ingester.server.errors import answer_for, refuse
 from soliplex.ingester.server.rate_limit import IngestGate
+from soliplex.ingester.server.sites import Hosts, Origins, Served
 
 _access = logging.getLogger("soliplex.ingester.access")
 _log = logging.getLogger(__name__)
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_QUIET: Final = ("/health", "/metrics")
+_QUIET: Final = frozenset({"/health", "/health/ready", "/metrics"})
 _YEAR: Final = 365 * 24 * 3600
 
 PREFIX: Final = "/api/v1"
@@ -59,11 +64,13 @@ DOCS_POLICY: Final = (
 )
 
 
-def install_middleware(app: FastAPI, settings: Settings) -> None:
+def install_middleware(app: FastAPI, settings: Settings, served: Served) -> None:
     # The one that is added last is the outermost.
     app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
     app.add_middleware(IngestGate, settings=settings)
+    app.add_middleware(Origins, settings=settings, served=served)
+    app.add_middleware(PlainPaths)
     app.add_middleware(Authentication, settings=settings)
     if settings.allowed_origins:
         app.add_middleware(
@@ -74,8 +81,7 @@ def install_middleware(app: FastAPI, settings: Settings) -> None:
             allow_credentials="*" not in settings.allowed_origins,
             expose_headers=["X-Request-ID", "X-Total-Count", "Link"],
         )
-    if "*" not in settings.trusted_hosts:
-        app.add_middleware(TrustedHosts, hosts=settings.trusted_hosts)
+    app.add_middleware(Hosts, settings=settings, served=served)
     app.add_middleware(SecurityHeaders, hsts=settings.enable_hsts)
     app.add_middleware(RequestContext)
 
@@ -115,7 +121,7 @@ def _request_id(headers: Headers) -> str:
 
 def _tell(scope: Scope, status: int, seconds: float) -> None:
     metrics.count_request(scope["method"], _route_of(scope), status, seconds)
-    level = logging.DEBUG if scope["path"].startswith(_QUIET) else logging.INFO
+    level = logging.DEBUG if path_of(scope) in _QUIET else logging.INFO
     client = (scope.get("client") or ("-",))[0]
     extra = {"method": scope["method"], "path": scope["path"], "status": int(status), "client": client}
     _access.log(level, "request", extra=extra | {"duration_ms": round(seconds * 1000, 1)})
@@ -127,7 +133,7 @@ def _route_of(scope: Scope) -> str:
     path = getattr(route, "path", None)
     if path is None:
         return "unknown"
-    return path if path.startswith(PREFIX) or not scope["path"].startswith(PREFIX) else PREFIX + path
+    return path if path.startswith(PREFIX) or not path_of(scope).startswith(PREFIX) else PREFIX + path
 
 
 class SecurityHeaders:
@@ -143,7 +149,7 @@ class SecurityHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        policy = DOCS_POLICY if scope["path"] in {"/docs", "/redoc", "/docs/oauth2-redirect"} else API_POLICY
+        policy = DOCS_POLICY if path_of(scope) in {"/docs", "/redoc", "/docs/oauth2-redirect"} else API_POLICY
 
         def add(_message: Message, headers: MutableHeaders) -> None:
             for name, value in self._always.items():
@@ -153,34 +159,21 @@ class SecurityHeaders:
         await self._app(scope, receive, _with_headers(send, add))
 
 
-class TrustedHosts:
-    """Answers only under the names it was given; `*.example.org` stands for all names below one."""
+class PlainPaths:
+    """Refuses paths that end in a newline (`%0A`).
 
-    def __init__(self, app: ASGIApp, *, hosts: tuple[str, ...]) -> None:
+    The router takes `/upload` and a newline for `/upload`, since `$` in a pattern fits before a last newline. Without
+    them, whoever compares the path with that of a route finds it equal when the router does.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = _host_of(Headers(scope=scope)) if scope["type"] == "http" else ""
-        if scope["type"] == "http" and not self._knows(host):
-            answer = error_answer(HTTPStatus.BAD_REQUEST, f"this server does not answer to the name {host!r}")
-            await answer(scope, receive, send)
+        if scope["type"] == "http" and scope["path"].endswith("\n"):
+            await refuse(InvalidInputError("path", "ends in a newline"), scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    def _knows(self, host: str) -> bool:
-        return any(
-            host == known.lower() or (known.startswith("*.") and host.endswith(known[1:].lower()))
-            for known in self._hosts
-        )
-
-
-def _host_of(headers: Headers) -> str:
-    """The name of the Host header, without its port."""
-    host = headers.get("host", "")
-    if host.startswith("["):
-        return host.partition("]")[0].lstrip("[").lower()
-    return host.partition(":")[0].lower()
 
 
 class Failures:

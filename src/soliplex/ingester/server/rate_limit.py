@@ -10,12 +10,13 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from soliplex.ingester.lib.config import Settings
-from soliplex.ingester.server.auth import ANYONE, Caller
+from soliplex.ingester.server.access import path_of
+from soliplex.ingester.server.auth import ANYONE, caller_of
 from soliplex.ingester.server.errors import RateLimitedError, answer_for
 
 INGEST_PATHS: Final = frozenset({"/api/v1/document/ingest-document", "/api/v1/document/upload"})
@@ -58,7 +59,7 @@ class IngestGate:
         self._room = asyncio.Semaphore(settings.ingest_queue_concurrency)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in INGEST_PATHS:
+        if scope["type"] != "http" or scope["method"] != "POST" or path_of(scope) not in INGEST_PATHS:
             await self._app(scope, receive, send)
             return
         try:
@@ -72,8 +73,5 @@ class IngestGate:
 
 def _client(scope: Scope) -> str:
     """The user, where one is known, or else the address."""
-    state: dict[str, Any] = scope.get("state") or {}
-    caller = state.get("caller", ANYONE)
-    if isinstance(caller, Caller) and caller is not ANYONE:
-        return f"user {caller.name}"
-    return f"address {(scope.get('client') or ('-',))[0]}"
+    caller = caller_of(scope)
+    return f"address {(scope.get('client') or ('-',))[0]}" if caller is ANYONE else f"user {caller.name}"

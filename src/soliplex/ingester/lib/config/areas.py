@@ -305,7 +305,8 @@ class ServerSettings(BaseSettings):
 
     production_mode: bool = Field(default=False, description="Refuse to start without authentication.")
     api_key_enabled: bool = Field(
-        default=False, description="Ask every API request for `Authorization: Bearer API_KEY`."
+        default=False,
+        description="Ask every request, but for `/health` and `/health/ready`, for `Authorization: Bearer API_KEY`.",
     )
     api_key: Secret | None = Field(default=None, description="The key that clients present.")
     auth_trust_proxy_headers: bool = Field(
@@ -316,9 +317,16 @@ class ServerSettings(BaseSettings):
         default="1000/minute", description="Uploads allowed per client and second, minute, hour or day; beyond it, 429."
     )
     allowed_origins: Items = Field(
-        default=(), description="Web origins whose pages may call the API; `*` allows all, none only the server's own."
+        default=(),
+        description="Web origins, such as `https://ui.example.org`, whose pages may call the API and change things; "
+        "`*` allows all, none only the server's own.",
     )
-    trusted_hosts: Items = Field(default=("*",), description="Host names the server answers to; `*` means any.")
+    trusted_hosts: Items = Field(
+        default=(),
+        description="Host names the server answers to, such as `ingester.example.org` or `*.example.org`; `*` means "
+        "any. Unset: any if every request needs the API key, else `localhost`, the name given to `--host`, and any "
+        "address.",
+    )
     enable_hsts: bool = Field(default=False, description="Tell browsers to use HTTPS only; set it once HTTPS works.")
 
 

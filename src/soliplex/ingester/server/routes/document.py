@@ -130,6 +130,12 @@ async def delete_by_uri(request: Request) -> DeletedURI:
     response_model_exclude_none=True,
     responses=error_answers(404),
 )
+@router.post(
+    "/validate_storage",
+    summary="Whether the documents of a batch are stored, and undamaged",
+    response_model_exclude_none=True,
+    responses=error_answers(404),
+)
 async def validate_storage(
     batch_id: Annotated[Id, Query()],
     *,

@@ -1,0 +1,208 @@
+"""Who gets in: every route, every method, under every spelling of its path, with and without the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from soliplex.ingester.lib.config import load_settings
+from soliplex.ingester.server import create_app
+from soliplex.ingester.server.access import CHANGING_GETS, OPEN, RouteAccess, routes_of
+from soliplex.ingester.server.rate_limit import INGEST_PATHS
+from soliplex.ingester.server.routes import uploads
+from tests.support.http import running_app, running_client
+from tests.support.serving import serving
+
+KEY = "correct horse battery staple"
+WITH_KEY = {"Authorization": f"Bearer {KEY}"}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+UPLOADS = ("/api/v1/document/ingest-document", "/api/v1/document/upload")
+ENDLESS = "/api/v1/events"
+
+
+class Prefixed:
+    """Does with the root path what uvicorn does: it tells of it, and writes it in front of the path."""
+
+    def __init__(self, app: Any, root_path: str) -> None:
+        self._app = app
+        self._root_path = root_path
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        moved = {"root_path": self._root_path, "path": self._root_path + scope["path"]}
+        await self._app({**scope, **moved}, receive, send)
+
+
+def concrete(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", "1", path)
+
+
+def encoded(path: str) -> str:
+    """The path with its last letter as %xx."""
+    return f"{path[:-1]}%{ord(path[-1]):02X}"
+
+
+SPELLINGS = {
+    "plain": str,
+    "slash": lambda path: path.rstrip("/") if path.endswith("/") else f"{path}/",
+    "encoded": encoded,
+    "newline": lambda path: f"{path}%0A",
+    "doubled": lambda path: f"/{path}",
+}
+
+
+def requests_of(app: FastAPI) -> Iterator[tuple[RouteAccess | None, str, str]]:
+    """Every method at every path there is, also those that a path does not take; and paths at which nothing is."""
+    known = {(each.method, each.path): each for each in routes_of(app)}
+    paths = dict.fromkeys(each.path for each in known.values())
+    for path in paths:
+        for method in METHODS:
+            yield known.get((method, path)), method, concrete(path)
+    for nothing in ("/", "/nothing", "/api", "/api/v1", "/api/v1/nothing", "/healthy", "/health/other", "/docs/x"):
+        for method in METHODS:
+            yield None, method, nothing
+
+
+def wrapped(app: FastAPI, root_path: str, *, proxied: bool) -> Any:
+    served: Any = app
+    behind = ProxyHeadersMiddleware(served, "*") if proxied else served
+    return Prefixed(behind, root_path) if root_path else behind
+
+
+PROXIED = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "X-Forwarded-Prefix": "/health"}
+
+
+@pytest.fixture
+async def guarded_app() -> AsyncIterator[FastAPI]:
+    async with running_app(api_key_enabled=True, api_key=KEY, rate_limit_ingest="100000/second") as app:
+        yield app
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "proxied"])
+@pytest.mark.parametrize("root_path", ["", "/x", "/health"])
+async def test_without_the_key_only_what_is_marked_open_is_answered(
+    guarded_app: FastAPI, root_path: str, proxied: bool, spelling: str
+) -> None:
+    transport = httpx.ASGITransport(wrapped(guarded_app, root_path, proxied=proxied), raise_app_exceptions=False)
+    headers = PROXIED if proxied else {}
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+        asked = 0
+        for route, method, path in requests_of(guarded_app):
+            answer = await client.request(method, SPELLINGS[spelling](path))
+            asked += 1
+            is_open = spelling in {"plain", "encoded"} and path in OPEN and method in {"GET", "HEAD"}
+            what = f"{method} {answer.request.url} below {root_path!r}: {answer.status_code}"
+            assert (answer.status_code == 401) is not is_open, what
+            assert route is None or not is_open or answer.status_code == 200, what
+    assert asked > 400
+
+
+@pytest.mark.parametrize("spelling", ["plain", "slash", "encoded"])
+@pytest.mark.parametrize("root_path", ["", "/x"])
+async def test_with_the_key_nobody_is_turned_away_for_want_of_it(
+    guarded_app: FastAPI, root_path: str, spelling: str
+) -> None:
+    transport = httpx.ASGITransport(wrapped(guarded_app, root_path, proxied=False), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=WITH_KEY) as client:
+        for _, method, path in requests_of(guarded_app):
+            if path == ENDLESS and method == "GET":
+                path = f"{path}?run_group_id=404"  # noqa: PLW2901  a group that is not there ends the stream
+            answer = await client.request(method, SPELLINGS[spelling](path) if "?" not in path else path)
+            assert answer.status_code not in {401, 403}, f"{method} {path}"
+            assert answer.status_code < 500, f"{method} {path}: {answer.text}"
+
+
+@pytest.mark.parametrize("setting", ["auth_trust_proxy_headers", "api_key_enabled"])
+async def test_the_pages_about_the_api_are_open_only_where_nobody_is_asked(setting: str) -> None:
+    pages = ("/docs", "/redoc", "/openapi.json", "/docs/oauth2-redirect")
+    async with running_client() as client:
+        assert {(await client.get(page)).status_code for page in pages} == {200}
+    async with running_client(api_key=KEY, **{setting: True}) as client:
+        assert {(await client.get(page)).status_code for page in pages} == {401}
+
+
+async def test_a_websocket_is_closed_before_it_is_open(guarded_app: FastAPI) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    scope = {"type": "websocket", "path": "/api/v1/events", "root_path": "", "headers": [], "query_string": b""}
+    await guarded_app({**scope, "asgi": {"version": "3.0"}, "scheme": "ws", "subprotocols": []}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+async def test_why_a_part_fails_is_told_only_to_those_who_have_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("LANCEDB_DIR", str(tmp_path / "file" / "lancedb"))
+    async with running_client(api_key_enabled=True, api_key=KEY) as client:
+        to_a_stranger = await client.get("/health/ready")
+        to_a_friend = await client.get("/health/ready", headers=WITH_KEY)
+    assert to_a_stranger.status_code == to_a_friend.status_code == 503
+    assert to_a_stranger.json()["checks"]["rag"] == {"status": "failed", "detail": None}
+    assert str(tmp_path) not in to_a_stranger.text
+    assert str(tmp_path) in to_a_friend.json()["checks"]["rag"]["detail"]
+
+
+@pytest.mark.parametrize("root_path", ["", "/x", "/x/"])
+@pytest.mark.parametrize("path", UPLOADS)
+async def test_no_spelling_of_an_upload_passes_by_the_rate_limit(path: str, root_path: str) -> None:
+    async with running_app(rate_limit_ingest="1/day") as app:
+        transport = httpx.ASGITransport(wrapped(app, root_path, proxied=False), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await client.post(path)
+            found = {name: (await client.post(spell(path))).status_code for name, spell in SPELLINGS.items()}
+    # What is no upload has no allowance to use up: a redirect, a path at which nothing is, one that cannot be.
+    assert found == {"plain": 429, "encoded": 429, "slash": 307, "newline": 400, "doubled": 404}
+
+
+def test_every_route_that_takes_a_document_has_the_rate_limit() -> None:
+    app = create_app(load_settings(), with_worker=False)
+    taking = {each.path for each in iter_route_contexts(app.routes) if each.endpoint is uploads.ingest_document}
+    assert taking == INGEST_PATHS == set(UPLOADS)
+
+
+def test_what_is_marked_is_there() -> None:
+    routes = {(each.method, each.path) for each in routes_of(create_app(load_settings(), with_worker=False))}
+    assert {("GET", path) for path in OPEN} <= routes
+    assert {(method, path) for path in CHANGING_GETS for method in ("GET", "POST")} <= routes
+
+
+async def test_below_a_root_path_metrics_and_policies_are_the_same() -> None:
+    async with running_app() as app:
+        transport = httpx.ASGITransport(Prefixed(app, "/x"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await client.get("/api/v1/stats/rates")
+            assert 'route="/api/v1/stats/rates"' in (await client.get("/metrics")).text
+            assert "cdn.jsdelivr.net" in (await client.get("/docs")).headers["content-security-policy"]
+            refused = await client.put("/api/v1/batch/")
+    assert refused.headers["allow"] == "GET, POST"
+
+
+def test_a_server_process_asks_for_the_key_wherever_it_is_shown(tmp_path: Path) -> None:
+    environment = {"API_KEY_ENABLED": "true", "API_KEY": KEY, "RATE_LIMIT_INGEST": "1/day"}
+    routes = create_app(load_settings(), with_worker=False)
+    options = ("--no-worker", "--root-path", "/x", "--proxy-headers")
+    with serving(tmp_path, *options, environment=environment) as server:
+        with server.client(headers=PROXIED) as client:
+            for _, method, path in requests_of(routes):
+                for spelling in ("plain", "encoded"):
+                    answer = client.request(method, SPELLINGS[spelling](path))
+                    is_open = path in OPEN and method in {"GET", "HEAD"}
+                    assert (answer.status_code == 401) is not is_open, f"{method} {answer.request.url}"
+        with server.client(headers=WITH_KEY) as client:
+            assert client.get("/api/v1/workers").status_code == 200
+            assert [client.post(UPLOADS[0]).status_code for _ in range(2)] == [400, 429]
