@@ -258,6 +258,39 @@ async def test_a_scope_bounds_the_search(db: Path) -> None:
             assert {(hit.title or "").lower() for hit in found} == expected, (kind, scope)
 
 
+async def test_a_scope_looks_at_the_metadata_themselves_and_not_inside_them(db: Path) -> None:
+    """Whoever uploads says anything in the metadata, also what looks like the metadata of another document."""
+    disguises: list[dict[str, Any]] = [
+        {"x": {"source": "hr"}},
+        {"x": {"source": "hr", "batch_id": 7}, "y": 1},
+        {"x": [{"source": "hr"}]},
+        {'my"source': "hr", 'my"batch_id': 7},
+        {'\\"source': "hr"},
+        {"note": '{"source": "hr", "batch_id": 7}'},
+        {"note": '"source": "hr",'},
+        {"source ": "hr", " source": "hr"},
+    ]
+    pretenders = [
+        document(f"guest{number}", "the same words", source="web", batch_id=1, **meta)
+        for number, meta in enumerate(disguises)
+    ]
+    real = document("real", "the same words", source="hr", batch_id=7, note="{ü}", x={"source": "web"})
+    plain = document("plain", "the same words", source="hr", batch_id=7)
+    await write_documents(db, IDENTITY, [*pretenders, real, plain], fence=SoleWriter())
+    for scope in (
+        Scope(source="hr"),
+        Scope(batch_id=7),
+        Scope(metadata={"source": "hr"}),
+        Scope(metadata={"batch_id": "7"}),
+    ):
+        found = await search(db, "same words", embed, limit=100, scope=scope)
+        assert {(hit.title or "").lower() for hit in found} == {"real", "plain"}, scope
+    found = await search(db, "same words", embed, limit=100, scope=Scope(source="web"))
+    assert {(hit.title or "").lower() for hit in found} == {f"guest{number}" for number in range(len(disguises))}
+    exact = await search(db, "same words", embed, limit=100, scope=Scope(metadata={"note": '"source": "hr",'}))
+    assert [(hit.title or "").lower() for hit in exact] == ["guest6"]
+
+
 async def test_a_scope_is_applied_before_the_limit(db: Path) -> None:
     """However well the others fit: the one that is asked for is found."""
     others = [document(f"other{number}", *["durable log"] * 40, source="many") for number in range(5)]

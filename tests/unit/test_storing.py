@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.rag.metadata import index_metadata
 from soliplex.ingester.lib.workflow import storing
 
 
@@ -40,3 +42,32 @@ def test_chunks_with_a_stop_phrase_are_left_out(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("STOP_PHRASES", '["all rights reserved"]')
     get_settings.cache_clear()
     assert [each["content"] for each in storing._wanted(chunks)] == ["Kept.", "The rights are reserved."]
+
+
+def test_names_of_ours_are_ours_alone_and_nothing_that_was_sent_is_lost() -> None:
+    ours = {"source": "web", "batch_id": 3, "mime_type": "text/plain"}
+    sent = {"source": "hr", "batch_id": 7, "doc_hash": "sha256-x", "doc_meta.source": 1, "author": "Ada", "x": {"a": 1}}
+    assert index_metadata(ours, sent) == {
+        "source": "web",
+        "batch_id": 3,
+        "mime_type": "text/plain",
+        "doc_meta.source": "hr",
+        "doc_meta.batch_id": 7,
+        "doc_meta.doc_hash": "sha256-x",
+        "doc_meta.doc_meta.source": 1,
+        "author": "Ada",
+        "x": {"a": 1},
+    }
+
+
+def test_a_document_belongs_to_the_source_it_was_uploaded_to_whatever_its_metadata_say() -> None:
+    document = SimpleNamespace(hash="sha256-a", mime_type="text/plain", doc_meta={"source": "hr", "mime_type": "x"})
+    place = SimpleNamespace(uri="/a.txt", source="web")
+    step: Any = {"places": [place], "doc": document, "batch_id": 3}
+    stored = storing._document(step, [], {})
+    assert {name: stored.metadata[name] for name in ("source", "mime_type", "batch_id", "doc_meta.source")} == {
+        "source": "web",
+        "mime_type": "text/plain",
+        "batch_id": 3,
+        "doc_meta.source": "hr",
+    }

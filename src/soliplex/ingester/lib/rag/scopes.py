@@ -3,20 +3,27 @@
 What is asked of documents (their source, their batch, how their URI begins, what their metadata says) becomes a
 condition on the table of documents, and the ids it finds one on the table of chunks, which LanceDB applies before it
 counts to the limit: however rare the documents are, the search finds them.
+
+The metadata of a document are one JSON text to LanceDB. What looks like a fact in that text may stand inside of another
+value, where whoever uploaded the document put it. So the condition only chooses who is looked at; where the text allows
+for doubt, it is read as JSON.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from soliplex.ingester.lib.rag.readers import Reader
 
 NOTHING: Final = "false"
 """The condition that no chunk fits."""
+_DOUBTFUL: Final = "(metadata LIKE '_%{%' OR metadata LIKE '%\\\\%' ESCAPE '\\')"
+"""A text with an object inside, or with an escaped letter. In any other, a name with its value is a fact."""
 _PLAIN: Final = re.compile(r"-?\d+(\.\d+)?|true|false|null", re.ASCII)
 
 
@@ -29,21 +36,31 @@ class Scope:
     uri_prefix: str | None = None
     metadata: Mapping[str, str | int | bool] = field(default_factory=dict[str, str | int | bool])
 
+    @property
+    def facts(self) -> list[tuple[str, str | int | bool]]:
+        """What the metadata must say, by name."""
+        ours = (("source", self.source), ("batch_id", self.batch_id))
+        return [*((name, value) for name, value in ours if value is not None), *self.metadata.items()]
+
     def condition(self) -> str | None:
-        """As a condition on documents. Their metadata is one JSON text, with a blank after each colon."""
-        facts = {"source": self.source, "batch_id": self.batch_id}
-        parts = [_holds(name, value) for name, value in facts.items() if value is not None]
-        parts += [_holds(name, value) for name, value in self.metadata.items()]
+        """As a condition on documents, which all that fit fulfil. JSON texts have a blank after each colon."""
+        parts = [_holds(name, value) for name, value in self.facts]
         if self.uri_prefix:
             parts.append(f"uri LIKE '{_like(self.uri_prefix)}%' ESCAPE '\\'")
         return " AND ".join(parts) or None
 
+    def fits(self, metadata: str) -> bool:
+        """Whether a document with this JSON text for metadata says all that is asked for."""
+        said: dict[str, Any] = json.loads(metadata)
+        return all(name in said and json.dumps(said[name]) in _spellings(value) for name, value in self.facts)
 
-async def chunks_within(reader: Reader, condition: str | None) -> str | None:
-    """The condition on chunks that stands for one on documents; None where all documents fit."""
-    if condition is None:
+
+async def chunks_within(reader: Reader, scope: Scope | None) -> str | None:
+    """The condition on chunks that stands for a scope; None where all documents fit."""
+    condition = scope.condition() if scope else None
+    if scope is None or condition is None:
         return None
-    inside = await _ids(reader, condition)
+    inside = await _inside(reader, scope, condition)
     if not inside:
         return NOTHING
     count = await reader.documents.count_rows()
@@ -53,6 +70,21 @@ async def chunks_within(reader: Reader, condition: str | None) -> str | None:
         return f"document_id IN ({quoted(inside)})"
     # The shorter list: LanceDB takes about 5 µs for each id.
     return f"document_id NOT IN ({quoted(await _ids(reader) - inside)})"
+
+
+async def _inside(reader: Reader, scope: Scope, condition: str) -> set[str]:
+    if not scope.facts:
+        return await _ids(reader, condition)
+    certain = await _ids(reader, f"{condition} AND NOT {_DOUBTFUL}")
+    query = reader.documents.query().select(["id", "metadata"]).where(f"{condition} AND {_DOUBTFUL}")
+    doubtful = await query.to_arrow()
+    # Reading the texts of very many documents takes its time: not on the loop.
+    return certain | await asyncio.to_thread(_fitting, scope, doubtful)
+
+
+def _fitting(scope: Scope, documents: Any) -> set[str]:
+    pairs = zip(documents.column("id").to_pylist(), documents.column("metadata").to_pylist(), strict=True)
+    return {document_id for document_id, metadata in pairs if scope.fits(metadata)}
 
 
 def quoted(ids: Collection[str]) -> str:

@@ -88,7 +88,7 @@ async def search(
     embed = _once(embed)
 
     async def ask(reader: Reader) -> list[Hit]:
-        where = await chunks_within(reader, scope.condition() if scope else None)
+        where = await chunks_within(reader, scope)
         if where == NOTHING:
             return []
         ways = [_WAYS[way](reader, question, embed, where, max(limit, CANDIDATES)) for way in _ways(kind)]

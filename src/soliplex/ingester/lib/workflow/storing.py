@@ -16,6 +16,7 @@ from soliplex.ingester.lib.embedding import EmbedOptions
 from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, ResourceLockKind, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, rag_path, rag_resource_key
+from soliplex.ingester.lib.rag.metadata import index_metadata
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.writing import NewRagDocument, Placement, RagChunk, write_documents
 from soliplex.ingester.lib.vectors import identity_of
@@ -97,11 +98,10 @@ async def _load(step: StepContext) -> _Loaded | dict[str, Any]:
 def _document(step: StepContext, chunks: Sequence[dict[str, Any]], parsed: dict[str, Any]) -> NewRagDocument:
     places, document = step["places"], step["doc"]
     uri = places[0].uri if places else document.hash
-    stored = {
+    known = {
         "source": places[0].source if places else None,
         "batch_id": step["batch_id"],
         "mime_type": document.mime_type,
-        **document.doc_meta,
     }
     return NewRagDocument(
         doc_hash=document.hash,
@@ -118,7 +118,7 @@ def _document(step: StepContext, chunks: Sequence[dict[str, Any]], parsed: dict[
             )
             for order, chunk in enumerate(_wanted(chunks))
         ],
-        metadata=stored,
+        metadata=index_metadata(known, document.doc_meta),
     )
 
 

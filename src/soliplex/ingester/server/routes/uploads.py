@@ -35,7 +35,11 @@ class UploadFields(BaseModel):
         description="Where to fetch the document from, in place of a file: `file://`, `s3://`, `https://`.",
     )
     mime_type: TextIfAny | None = Field(default=None, description="Counts where the content does not say what it is.")
-    doc_meta: str = Field(default="{}", description="A JSON object, merged into what is known of the content.")
+    doc_meta: str = Field(
+        default="{}",
+        description="A JSON object, merged into what is known of the content. In the index, values named source, batch_id, "
+        "mime_type or doc_hash stand under `doc_meta.` and that name: these names are the ingester's own.",
+    )
     priority: Priority = Field(default=0, description="Taken and not used: that of start-workflows decides.")
 
 
