@@ -11,8 +11,10 @@ import pytest
 
 from soliplex.ingester.cli.serve import app_without_worker, told_to_processes
 from soliplex.ingester.lib.config import load_settings
+from soliplex.ingester.lib.storage import StoreUnavailableError
 from soliplex.ingester.server import create_app
 from soliplex.ingester.server.access import routes_of
+from soliplex.ingester.server.errors import answer_for
 from soliplex.ingester.server.sites import Served
 from tests.support.http import client_of, running_client
 from tests.support.serving import serving
@@ -214,3 +216,11 @@ def test_a_server_process_as_it_starts_by_itself_refuses_pages_of_others(tmp_pat
         form = {"source": "hr", "name": "all"}
         assert client.post(f"{A}/batch/", data=form, headers=FORM).status_code == 403
         assert client.post(f"{A}/batch/", data=form).status_code == 201
+
+
+def test_a_store_that_does_not_work_is_not_described_to_clients(caplog: pytest.LogCaptureFixture) -> None:
+    error = StoreUnavailableError("s3", "http://10.0.0.5:9000/bucket: connection refused")
+    answer = answer_for(error)
+    assert answer.status_code == 503
+    assert b"10.0.0.5" not in bytes(answer.body)
+    assert "10.0.0.5" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import re
 import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.fetching import Fetcher, FetchFailedError, InputRefusedError
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from tests.support.s3 import S3Server, open_s3_server
+from tests.support.serving import free_port
 from tests.support.web import Answer, answer, certificate_for, serving
 
 
@@ -147,8 +149,23 @@ def redirect(target: str) -> Answer:
 
 async def test_this_machine_is_not_fetched_from() -> None:
     async with serving({"/": answer(b"secret")}) as url:
-        with pytest.raises(InputRefusedError, match="not a public address"):
+        with pytest.raises(InputRefusedError, match="not at a public address"):
             await fetched(f"{url}/")
+
+
+async def test_no_refusal_tells_the_address_of_a_name() -> None:
+    """Neither that of a machine inside, nor that of one which does not answer."""
+    with pytest.raises(InputRefusedError) as refused:
+        await anext(Fetcher(load_settings(), resolver=everything_is_here).fetch("http://intranet.example/", limit=None))
+    fetcher = Fetcher(load_settings(allow_private_addresses=True), resolver=everything_is_here)
+    with pytest.raises(FetchFailedError) as failed:
+        await anext(fetcher.fetch(f"http://intranet.example:{free_port()}/", limit=None))
+    async with serving({}) as url:
+        with pytest.raises(FetchFailedError) as broken:
+            await anext(fetcher.fetch(f"https://intranet.example:{url.rpartition(':')[2]}/", limit=None))
+    for error in (refused.value, failed.value, broken.value):
+        assert "intranet.example" in str(error)
+        assert not re.search(r"\d+\.\d+\.\d+\.\d+", str(error)), error
 
 
 async def test_a_page_beyond_the_limit_is_refused_announced_or_not() -> None:

@@ -9,6 +9,7 @@ name. No proxy of the environment is used; it would resolve names by itself.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -17,6 +18,8 @@ from typing import Final, override
 import httpx
 
 from soliplex.ingester.lib.errors import IngesterError
+
+_log = logging.getLogger(__name__)
 
 type Address = IPv4Address | IPv6Address
 type Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -30,15 +33,16 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
 class ForbiddenAddressError(IngesterError):
-    """A URL leads to an address that nobody outside may make us talk to."""
+    """A URL leads to an address that nobody outside may make us talk to.
 
-    def __init__(self, host: str, address: str) -> None:
+    Which address that is stands in the log only: who names the URL must not learn where the machines inside are.
+    """
+
+    def __init__(self, host: str) -> None:
         super().__init__(
-            f"{host} is at {address}, which is not a public address; "
-            "if it may be used, set ALLOW_PRIVATE_ADDRESSES=true on the server"
+            f"{host} is not at a public address; if it may be used, set ALLOW_PRIVATE_ADDRESSES=true on the server"
         )
         self.host = host
-        self.address = address
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -101,7 +105,8 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         # All of them: a name with one public address among private ones is a trick.
         forbidden = next((address for address in addresses if not self._allow_private and not is_public(address)), None)
         if forbidden is not None:
-            raise ForbiddenAddressError(host, forbidden)
+            _log.warning("refused to connect to %r: it is at %s, which is not a public address", host, forbidden)
+            raise ForbiddenAddressError(host)
         return addresses[0]
 
 

@@ -151,7 +151,10 @@ def _status_of_database_error(cause: BaseException) -> HTTPStatus:
 def answer_for(error: BaseException, *, debug: bool = False) -> JSONResponse:
     """The answer to a request that ended with this error."""
     status = status_of(error)
-    if isinstance(error, IngesterError):
+    if isinstance(error, StoreUnavailableError):
+        # Its problem names folders and endpoints; the log has it.
+        text = f"the {error.store} store does not work at the moment"
+    elif isinstance(error, IngesterError):
         text = str(error)
     elif status is HTTPStatus.BAD_REQUEST:
         text = "a value cannot be stored: numbers must fit, and text must not hold NUL"

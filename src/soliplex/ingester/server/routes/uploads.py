@@ -37,8 +37,8 @@ class UploadFields(BaseModel):
     mime_type: TextIfAny | None = Field(default=None, description="Counts where the content does not say what it is.")
     doc_meta: str = Field(
         default="{}",
-        description="A JSON object, merged into what is known of the content. In the index, values named source, batch_id, "
-        "mime_type or doc_hash stand under `doc_meta.` and that name: these names are the ingester's own.",
+        description="A JSON object, merged into what is known of the content. In the index, values named source, "
+        "batch_id, mime_type or doc_hash stand under `doc_meta.` and that name: these names are the ingester's own.",
     )
     priority: Priority = Field(default=0, description="Taken and not used: that of start-workflows decides.")
 
