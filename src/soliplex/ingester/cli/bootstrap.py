@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
+from soliplex.ingester.cli.output import echo
 
 
 def bootstrap() -> None:
@@ -19,10 +19,10 @@ def bootstrap() -> None:
     from soliplex.ingester.lib.config import get_settings
 
     if Path(".env").exists():
-        typer.echo("kept .env")
+        echo("kept .env")
     else:
         init_env()
     init_config()
     asyncio.run(db_init())
-    typer.echo(f"documents will be kept in {get_settings().file_store_dir}")
-    typer.echo("ready: `si-cli ingest FOLDER` ingests documents, `si-cli serve` opens the server")
+    echo(f"documents will be kept in {get_settings().file_store_dir}")
+    echo("ready: `si-cli ingest FOLDER` ingests documents, `si-cli serve` opens the server")

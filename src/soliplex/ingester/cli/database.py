@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import typer
+from soliplex.ingester.cli.output import echo
 
 
 @asynccontextmanager
@@ -32,11 +32,11 @@ async def db_init() -> None:
 
     url = connecting.parse_url(get_settings().doc_db_url)
     if url.get_backend_name() == "postgresql" and await schema.create_database(url):
-        typer.echo(f"created database {url.database}")
+        echo(f"created database {url.database}")
     async with engine_for(url) as engine:
         before = await schema.upgrade(engine)
     shown = mask_password(url.render_as_string(hide_password=True))
     if before.is_current:
-        typer.echo(f"{shown} is {before}")
+        echo(f"{shown} is {before}")
     else:
-        typer.echo(f"{shown} is now at revision {schema.head()} (it was {before})")
+        echo(f"{shown} is now at revision {schema.head()} (it was {before})")

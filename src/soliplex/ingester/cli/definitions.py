@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.output import AsJson, print_json, print_rows
+from soliplex.ingester.cli.output import AsJson, echo_lines, print_json, print_rows
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
@@ -79,4 +79,4 @@ def _dump(text: str, *, as_json: bool) -> None:
         content: Any = yaml.safe_load(text)
         print_json(content)
     else:
-        typer.echo(text, nl=not text.endswith("\n"))
+        echo_lines(text)

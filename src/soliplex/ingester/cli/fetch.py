@@ -8,7 +8,7 @@ import typer
 
 from soliplex.ingester.cli.groups import tell
 from soliplex.ingester.cli.ingest.choice import Server, open_target
-from soliplex.ingester.cli.output import AsJson, counted, fields_of, print_json
+from soliplex.ingester.cli.output import AsJson, counted, echo, fields_of, print_json
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.following import Followed
@@ -60,10 +60,10 @@ async def fetch(
 
 def _print(addresses: int, group_id: int, followed: Followed, *, is_waited_for: bool) -> None:
     for failure in followed.failures:
-        typer.echo(f"✗ {failure.uri}: {failure.stage}: {failure.reason}")
+        echo(f"✗ {failure.uri}: {failure.stage}: {failure.reason}")
     if not is_waited_for or followed.is_stopped:
-        typer.echo(f"{counted(addresses, 'document')} handed over to run group {group_id}; `si-cli status {group_id}`")
+        echo(f"{counted(addresses, 'document')} handed over to run group {group_id}; `si-cli status {group_id}`")
         return
     done = addresses - len(followed.failures)
     failed = f", {len(followed.failures)} failed" if followed.failures else ""
-    typer.echo(f"{counted(done, 'document')} fetched and ingested{failed} (run group {group_id})")
+    echo(f"{counted(done, 'document')} fetched and ingested{failed} (run group {group_id})")

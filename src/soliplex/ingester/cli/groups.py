@@ -8,7 +8,18 @@ import typer
 
 from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.ingest.choice import Server, open_target
-from soliplex.ingester.cli.output import AsJson, Limit, as_cell, console, counted, fields_of, print_json, print_rows
+from soliplex.ingester.cli.output import (
+    AsJson,
+    Limit,
+    as_cell,
+    console,
+    counted,
+    echo,
+    fields_of,
+    line,
+    print_json,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.ingest.target import Failure, Group, GroupProgress, StageProgress
@@ -95,16 +106,16 @@ async def retry(
     if as_json:
         print_json({"run_group_id": group_id, **fields_of(retried)})
     elif not retried.reset_runs:
-        typer.echo(f"{'everything is completed' if hard else 'nothing has failed'} in run group {group_id}")
+        echo(f"{'everything is completed' if hard else 'nothing has failed'} in run group {group_id}")
     else:
         steps, runs = counted(retried.reset_steps, "step"), counted(retried.reset_runs, "run")
         hint = "" if has_workers else "; `si-cli worker --drain` does so if no worker runs"
-        typer.echo(f"{steps} of {runs} will be tried again{hint}")
+        echo(f"{steps} of {runs} will be tried again{hint}")
 
 
 def tell(text: str) -> None:
     """Say something that is no result."""
-    typer.echo(text, err=True)
+    echo(text, err=True)
 
 
 async def print_groups(limit: int, *, as_json: bool, batch_id: int | None = None) -> None:
@@ -137,19 +148,16 @@ async def _newest_batches(limit: int) -> tuple[list[DocumentBatch], int]:
 
 
 def _print_group(group: Group, progress: GroupProgress, failures: list[Failure]) -> None:
-    from rich.text import Text
-
     out = console()
     ended = f", ended {as_cell(group.completed_date)}" if group.completed_date else ""
     out.print(
         f"run group {group.id}: {group.status}, {progress.completed:,} of {progress.total:,} runs completed{ended}"
     )
-    out.print(
-        f"workflow {group.workflow_definition_id}, parameters {group.param_definition_id}, batch {group.batch_id}"
-    )
+    about = f"workflow {group.workflow_definition_id}, parameters {group.param_definition_id}, batch {group.batch_id}"
+    out.print(line(about))
     print_rows([_stage(each) for each in progress.stages], _STAGES, as_json=False, nothing="no steps")
     for failure in failures:
-        out.print(Text(f"✗ {failure.uri}: {failure.stage}: {failure.reason}", style="red"), soft_wrap=True)
+        out.print(line(f"✗ {failure.uri}: {failure.stage}: {failure.reason}", "red"), soft_wrap=True)
     if progress.failed > len(failures):
         out.print(f"and {progress.failed - len(failures):,} more")
     if progress.failed:

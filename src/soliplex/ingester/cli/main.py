@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from soliplex.ingester.cli.lazy import Group, lazy_group
+from soliplex.ingester.cli.output import echo
 from soliplex.ingester.lib.errors import ConfigurationError, ConflictError, IngesterError, LockedError, NotFoundError
 
 # A new command is one line: its name, and the function, coroutine function or Typer app that it is.
@@ -58,7 +59,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from soliplex.ingester import __version__
 
-        typer.echo(f"si-cli {__version__}")
+        echo(f"si-cli {__version__}")
         raise typer.Exit
 
 
@@ -104,7 +105,7 @@ def _report(error: IngesterError) -> None:
 
         traceback.print_exception(error)
     for line in str(error).splitlines():
-        typer.echo(f"error: {line}", err=True)
+        echo(f"error: {line}", err=True)
 
 
 def _debug_is_on() -> bool:

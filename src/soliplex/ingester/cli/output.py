@@ -1,17 +1,27 @@
-"""What commands print: tables for people, JSON for programs, each on standard output."""
+"""What commands print: tables for people, JSON for programs, each on standard output.
+
+Everything that a command prints goes through `console`, `echo`, `echo_lines` or `print_json`: what they are given may
+hold names and texts of strangers, and no control character of theirs reaches the terminal. `line` is for what a console
+must show in one line.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, override
 
 import typer
 
+from soliplex.ingester.lib.visible import visible, visible_json, visible_lines
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
 
 type Row = Mapping[str, Any]
 
@@ -25,21 +35,55 @@ _KIBI = 1024
 
 def console(*, stderr: bool = False) -> Console:
     """Where text goes. Into a pipe, lines are as long as they need to be, so that grep finds a name with its value."""
-    from rich.console import Console
-
     stream = sys.stderr if stderr else sys.stdout
-    return (
-        Console(stderr=stderr, highlight=False)
-        if stream.isatty()
-        else Console(stderr=stderr, width=_PIPE_WIDTH, highlight=False)
+    return _console_class()(
+        stderr=stderr,
+        width=None if stream.isatty() else _PIPE_WIDTH,
+        highlight=False,
+        # In a name, [bold] is no markup, and :x: no picture; markup could even make a link of it.
+        markup=False,
+        emoji=False,
     )
+
+
+@cache
+def _console_class() -> type[Console]:
+    """A console that makes control characters visible. Made when it is needed: rich takes a while to import."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        @override
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                # What rich itself does to the terminal, such as moving the cursor, is marked as control.
+                yield segment if segment.control else Segment(visible_lines(segment.text), segment.style)
+
+    return VisibleConsole
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line, which is one whatever it holds."""
+    typer.echo(visible(text), err=err)
+
+
+def echo_lines(text: str) -> None:
+    """Print a text of several lines, and see that it ends with one."""
+    typer.echo(visible_lines(text), nl=not text.endswith("\n"))
+
+
+def line(text: str, style: str = "") -> Text:
+    """A text that is one line whatever it holds, for a console."""
+    from rich.text import Text
+
+    return Text(visible(text), style=style)
 
 
 def print_json(value: object) -> None:
     """Print a value, datetimes in ISO 8601."""
     from pydantic_core import to_jsonable_python
 
-    typer.echo(json.dumps(to_jsonable_python(_in_order(value)), indent=2, ensure_ascii=False))
+    typer.echo(visible_json(json.dumps(to_jsonable_python(_in_order(value)), indent=2, ensure_ascii=False)))
 
 
 def print_rows(
@@ -50,29 +94,27 @@ def print_rows(
     `total` is how many there are, where only some of them are given.
     """
     from rich.table import Table
-    from rich.text import Text
 
     if as_json:
         print_json(rows)
         return
     if not rows:
-        typer.echo(nothing)
+        echo(nothing)
         return
     table = Table()
     plain = [fields_of(row) for row in rows]
     for heading, field in columns.items():
         table.add_column(heading, overflow="fold", justify=_side([row.get(field) for row in plain]))
     for row in plain:
-        table.add_row(*(Text(as_cell(row.get(field)), style=_style(row.get(field))) for field in columns.values()))
+        table.add_row(*(line(as_cell(row.get(field)), _style(row.get(field))) for field in columns.values()))
     console().print(table)
     if total is not None and total > len(rows):
-        typer.echo(f"{len(rows):,} of {total:,} are shown; --limit 0 shows all")
+        echo(f"{len(rows):,} of {total:,} are shown; --limit 0 shows all")
 
 
 def print_facts(facts: Row, *, as_json: bool) -> None:
     """Print what is known about one thing, a line for each fact."""
     from rich.table import Table
-    from rich.text import Text
 
     if as_json:
         print_json(facts)
@@ -81,7 +123,7 @@ def print_facts(facts: Row, *, as_json: bool) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, Text(as_cell(value), style=_style(value)))
+        table.add_row(line(name), line(as_cell(value), _style(value)))
     console().print(table)
 
 

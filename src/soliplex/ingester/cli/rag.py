@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from soliplex.ingester.cli.database import open_database
-from soliplex.ingester.cli.output import AsJson, print_json, print_rows
+from soliplex.ingester.cli.output import AsJson, echo, print_json, print_rows
 from soliplex.ingester.lib.errors import IngesterError, LockedError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def vacuum(db: DatabaseName, *, force: Force = False, wait: Wait = 0, as_j
     if as_json:
         print_json(done)
     else:
-        typer.echo(_sentence(done))
+        echo(_sentence(done))
 
 
 async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
@@ -52,9 +52,9 @@ async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = 
         print_json(done)
     else:
         for each in done:
-            typer.echo(_sentence(each), err="error" in each)
+            echo(_sentence(each), err="error" in each)
         if not done:
-            typer.echo(_no_databases())
+            echo(_no_databases())
     raise typer.Exit(code)
 
 
@@ -181,16 +181,16 @@ def _tell_more(found: Sequence[dict[str, Any]], *, repair: bool) -> None:
 
     for row in found:
         for problem in row["problems"]:
-            typer.echo(f"{row['database']}: {problem}", err=True)
+            echo(f"{row['database']}: {problem}", err=True)
         if row["repaired"]:
             done = [f"deleted {counted(row['deleted'], 'document')}"] if row["deleted"] else []
             if row["run_group_ids"]:
                 groups = "; ".join(f"si-cli status {group_id}" for group_id in row["run_group_ids"])
                 stored = counted(row["stored_again"], "document")
                 done.append(f"{stored} will be stored again by a worker (`si-cli worker --drain`); see {groups}")
-            typer.echo(f"{row['database']}: {', and '.join(done)}")
+            echo(f"{row['database']}: {', and '.join(done)}")
         elif row["problems"] and not repair and row["documents"] is not None:
-            typer.echo(f"to mend it: si-cli verify-db {row['database']} --repair", err=True)
+            echo(f"to mend it: si-cli verify-db {row['database']} --repair", err=True)
 
 
 async def _existing(name: str) -> str:

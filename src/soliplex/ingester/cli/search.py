@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from soliplex.ingester.cli.groups import tell
 from soliplex.ingester.cli.ingest.choice import Server, open_target
-from soliplex.ingester.cli.output import AsJson, console, print_json
+from soliplex.ingester.cli.output import AsJson, console, line, print_json
 from soliplex.ingester.lib.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -81,14 +81,14 @@ def _print(found: list[Hit]) -> None:
     if not found:
         out.print("Nothing was found.")
     for number, hit in enumerate(found, start=1):
-        out.print(Text.assemble((f"{number}. ", "bold"), (hit.title or hit.uri or "", "bold"), *_place(hit)))
-        out.print(Padding(Text(hit.uri or "", style="dim"), (0, 0, 0, 3)))
-        out.print(Padding(Text(hit.snippet), (0, 0, 1, 3)))
+        out.print(Text.assemble(line(f"{number}. {hit.title or hit.uri or ''}", "bold"), line(_place(hit), "cyan")))
+        out.print(Padding(line(hit.uri or "", "dim"), (0, 0, 0, 3)))
+        out.print(Padding(line(hit.snippet), (0, 0, 1, 3)))
 
 
-def _place(hit: Hit) -> list[Any]:
+def _place(hit: Hit) -> str:
     """Where in the document it stands."""
     path = [heading for heading in hit.headings if heading != hit.title]
     pages = ", ".join(map(str, hit.page_numbers))
     parts = [" > ".join(path), f"page {pages}" if pages else "", f"{hit.score:.2f}"]
-    return [("   " + "  ·  ".join(part for part in parts if part), "cyan")]
+    return "   " + "  ·  ".join(part for part in parts if part)

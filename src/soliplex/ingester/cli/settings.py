@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.output import AsJson, console, print_json
+from soliplex.ingester.cli.output import AsJson, console, echo, echo_lines, print_json
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ def init_env(
     from soliplex.ingester.lib.config.reference import env_template
 
     if path == STANDARD_OUTPUT:
-        typer.echo(env_template(), nl=False)
+        echo_lines(env_template())
         return
     if path.exists() and not force:
         raise ConflictError(f"{path} exists already; --force replaces it")
     path.write_text(env_template(), encoding="utf-8")
-    typer.echo(f"wrote {path}")
+    echo(f"wrote {path}")
 
 
 def init_config(
@@ -66,7 +66,7 @@ def init_config(
         if not source.is_dir():
             raise NotFoundError("shipped configuration", str(source))
         for line in copy_files(source, target / kind, force=force):
-            typer.echo(line)
+            echo(line)
 
 
 def copy_files(source: Path, target: Path, *, force: bool) -> Iterator[str]:
@@ -91,9 +91,9 @@ def copy_files(source: Path, target: Path, *, force: bool) -> Iterator[str]:
 
 def _print_report(report: Report) -> None:
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}")
+        echo(f"warning: {warning}")
     for problem in report.problems:
-        typer.echo(str(problem))
+        echo(str(problem))
     if report.settings is not None:
         _print_table(report.settings, report)
 

@@ -17,9 +17,11 @@ from soliplex.ingester.cli.output import (
     console,
     counted,
     fields_of,
+    line,
     print_json,
     print_rows,
 )
+from soliplex.ingester.lib.visible import visible_lines
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.following import Followed
@@ -151,11 +153,13 @@ def _print_diff(found: VersionDiff) -> None:
     from rich.text import Text
 
     out = console()
-    if not found.text.unified:
+    unified = found.text.unified.removesuffix("\n")
+    if not unified:
         versions = f"versions {found.from_version} and {found.to_version}"
-        out.print(f"The text of {versions} of {found.uri} is the same.", soft_wrap=True)
-    for line in found.text.unified.splitlines():
-        out.print(Text(line, style=_style_of(line)), soft_wrap=True)
+        out.print(line(f"The text of {versions} of {found.uri} is the same."), soft_wrap=True)
+    # Not splitlines(): it takes other letters for the end of a line, and one could pretend to be two.
+    for each in unified.split("\n") if unified else ():
+        out.print(Text(visible_lines(each), style=_style_of(each)), soft_wrap=True)
     if not found.text.is_same_configuration:
         out.print("The two were parsed with different parameters, which may be why they differ.", style="yellow")
     if found.chunks is None:
@@ -171,8 +175,6 @@ def _style_of(line: str) -> str:
 
 
 def _print_chunks(diff: ChunkDiff) -> None:
-    from rich.text import Text
-
     out = console()
     out.print()
     out.print(
@@ -183,8 +185,8 @@ def _print_chunks(diff: ChunkDiff) -> None:
     for chunk in diff.chunks:
         if chunk.content is not None:
             sign, style = ("+", "green") if chunk.change == "added" else ("-", "red")
-            out.print(Text(f"{sign} {_place_of(chunk)}", style=style), soft_wrap=True)
-            out.print(Text(f"  {_shortened(chunk.content)}", style="dim"), soft_wrap=True)
+            out.print(line(f"{sign} {_place_of(chunk)}", style), soft_wrap=True)
+            out.print(line(f"  {_shortened(chunk.content)}", "dim"), soft_wrap=True)
 
 
 def _place_of(chunk: DiffedChunk) -> str:
@@ -198,11 +200,9 @@ def _shortened(content: str) -> str:
 
 
 def _print_roll_back(done: RolledBack, followed: Followed | None) -> None:
-    from rich.text import Text
-
     out = console()
     for text, style in _words_of(done, followed):
-        out.print(Text(text, style=style), soft_wrap=True)
+        out.print(line(text, style), soft_wrap=True)
 
 
 def _words_of(done: RolledBack, followed: Followed | None) -> Sequence[tuple[str, str]]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from soliplex.ingester.cli.output import echo
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -37,18 +39,18 @@ async def worker(
             running = Worker()
             await running.start()
             pools = ", ".join(f"{name}={size}" for name, size in running.config.consumers.items())
-            typer.echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
+            echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
             watcher = asyncio.create_task(_stop_when_drained(stopping)) if drain else None
             await stopping.wait()
-            typer.echo("stopping: running steps may finish, the rest goes back")
+            echo("stopping: running steps may finish, the rest goes back")
             await running.stop(stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds)
             if watcher is not None:
                 watcher.cancel()
-    typer.echo("stopped")
+    echo("stopped")
 
 
 def _say_that_others_take_over() -> None:
-    typer.echo("stopped at once; other workers take over what was running", err=True)
+    echo("stopped at once; other workers take over what was running", err=True)
 
 
 async def _stop_when_drained(stopping: asyncio.Event) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from soliplex.ingester.cli.database import open_database
-from soliplex.ingester.cli.output import AsJson, print_json, print_rows
+from soliplex.ingester.cli.output import AsJson, echo, print_json, print_rows
 from soliplex.ingester.lib.errors import NotFoundError
 
 _COLUMNS = {
@@ -47,4 +47,4 @@ async def release_lock(
     if as_json:
         print_json(lock)
     else:
-        typer.echo(f"released {lock.resource_key}, which {lock.holder_kind} {lock.holder_id} held")
+        echo(f"released {lock.resource_key}, which {lock.holder_kind} {lock.holder_id} held")

@@ -8,6 +8,7 @@ import typer
 
 from soliplex.ingester.cli.lazy import Group
 from soliplex.ingester.cli.main import run_program
+from soliplex.ingester.cli.output import echo
 
 COMMANDS: dict[str, str | Group] = {
     "batch": Group("Batches.", {"list": "soliplex.ingester.cli.groups:list_batches"}),
@@ -80,7 +81,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from soliplex.ingester import __version__
 
-        typer.echo(f"si-diag {__version__}")
+        echo(f"si-diag {__version__}")
         raise typer.Exit
 
 

@@ -8,7 +8,7 @@ import typer
 
 from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.groups import GroupId, page_of, print_groups
-from soliplex.ingester.cli.output import AsJson, Limit, counted, fields_of, print_facts, print_json, print_rows
+from soliplex.ingester.cli.output import AsJson, Limit, counted, echo, fields_of, print_facts, print_json, print_rows
 from soliplex.ingester.cli.stats import Lately, interval_of
 from soliplex.ingester.lib.models.enums import RunStatus
 
@@ -163,7 +163,7 @@ async def reset_run(
     if as_json:
         print_json({"workflow_run_id": run_id, **asdict(retried)})
     else:
-        typer.echo(f"{counted(retried.reset_steps, 'step')} of run {run_id} will be tried again")
+        echo(f"{counted(retried.reset_steps, 'step')} of run {run_id} will be tried again")
 
 
 async def running(*, limit: Limit = 50, as_json: AsJson = False) -> None:

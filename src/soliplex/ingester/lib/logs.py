@@ -8,9 +8,12 @@ import sys
 import structlog
 
 from soliplex.ingester.lib.config import GeneralSettings
+from soliplex.ingester.lib.visible import visible, visible_lines
 
 _TALKATIVE = ("alembic.runtime.plugins", "httpx", "httpcore")
 """Loggers whose every word at INFO is of interest to their makers only."""
+
+_OF_SEVERAL_LINES = frozenset({"exception", "stack"})
 
 
 def configure_logging(settings: GeneralSettings) -> None:
@@ -24,15 +27,16 @@ def configure_logging(settings: GeneralSettings) -> None:
         _without_colours,
         structlog.processors.format_exc_info,
     ]
-    as_json = settings.log_format == "json"
-    renderer = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    renderers: list[structlog.typing.Processor] = (
+        [structlog.processors.JSONRenderer()]
+        if settings.log_format == "json"
+        else [_visibly, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
     root = logging.getLogger()
@@ -45,6 +49,14 @@ def configure_logging(settings: GeneralSettings) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def _visibly(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Names and texts of strangers steer no terminal, and begin no line of their own. JSON escapes them by itself."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = visible_lines(value) if name in _OF_SEVERAL_LINES else visible(value)
+    return event
 
 
 def _without_colours(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

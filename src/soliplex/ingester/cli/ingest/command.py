@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from soliplex.ingester.cli.ingest.choice import Server, open_target
-from soliplex.ingester.cli.output import AsJson, console, print_json
+from soliplex.ingester.cli.output import AsJson, console, line, print_json
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.ingest.display import Display
@@ -121,11 +121,9 @@ def _show_cursor() -> None:
 
 
 def _print(summary: Summary, server: str | None) -> None:
-    from rich.text import Text
-
     from soliplex.ingester.cli.ingest.summary import in_words
 
     out = console()
     again = shlex.join(["si-cli", *sys.argv[1:]])
-    for line, style in in_words(summary, again=again, elsewhere=f" --server {server}" if server else ""):
-        out.print(Text(line, style=style), soft_wrap=True)
+    for words, style in in_words(summary, again=again, elsewhere=f" --server {server}" if server else ""):
+        out.print(line(words, style), soft_wrap=True)

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from soliplex.ingester.cli.output import as_duration
+from soliplex.ingester.cli.output import as_duration, line
+from soliplex.ingester.lib.visible import visible
 
 LOG_EVERY = 10.0
 """Seconds between lines about a stage that goes on, where there is no terminal."""
@@ -94,7 +95,7 @@ class LiveDisplay:
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
             SpinnerColumn(finished_text=" "),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             _Count(),
             _Time(),
@@ -119,7 +120,7 @@ class LiveDisplay:
     def show(self, stage: Stage) -> None:
         done, total = stage.share
         if stage.name not in self._tasks:
-            self._tasks[stage.name] = self._progress.add_task(stage.name, total=total, stage=stage)
+            self._tasks[stage.name] = self._progress.add_task(visible(stage.name), total=total, stage=stage)
         self._progress.update(self._tasks[stage.name], completed=done, total=total, stage=stage)
 
     def end(self, stage: Stage) -> None:
@@ -127,7 +128,7 @@ class LiveDisplay:
         self._progress.stop_task(self._tasks[stage.name])
 
     def say(self, text: str, style: str = "") -> None:
-        self._progress.console.print(Text(text, style=style), soft_wrap=True)
+        self._progress.console.print(line(text, style), soft_wrap=True)
 
 
 class LineDisplay:
@@ -160,11 +161,11 @@ class LineDisplay:
         self._print(stage, as_duration(self._clock() - began))
 
     def say(self, text: str, style: str = "") -> None:
-        self._console.print(Text(text, style=style), soft_wrap=True)
+        self._console.print(line(text, style), soft_wrap=True)
 
     def _print(self, stage: Stage, took: str = "") -> None:
         words = ", ".join(filter(None, (stage.count, stage.remarks, took and f"took {took}")))
-        self._console.print(Text(f"{stage.name}: {words}"), soft_wrap=True)
+        self._console.print(line(f"{stage.name}: {words}"), soft_wrap=True)
 
 
 class SilentDisplay:
@@ -211,4 +212,4 @@ class _Remarks(ProgressColumn):
     @override
     def render(self, task: Task) -> Text:
         stage: Stage = task.fields["stage"]
-        return Text(stage.remarks, style="red" if stage.failed else "dim")
+        return line(stage.remarks, "red" if stage.failed else "dim")

@@ -18,6 +18,7 @@ from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.versions.finding import Place, Version, find_place, find_version
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.visible import visible
 
 CONTEXT: Final = 3
 """Lines that are shown around a change."""
@@ -144,7 +145,8 @@ async def _diff_texts(
     before, after = await asyncio.gather(
         _read(older.hash, ArtifactType.PARSED_MD, pair.older), _read(newer.hash, ArtifactType.PARSED_MD, pair.newer)
     )
-    names = tuple(f"{place.uri} (version {version.version})" for version in (older, newer))
+    # A newline in a URI would begin a line that looks like one of the diff.
+    names = tuple(f"{visible(place.uri)} (version {version.version})" for version in (older, newer))
     lines = await asyncio.to_thread(unified, before.decode(), after.decode(), names, context)
     changes = [line[:1] for line in lines[2:]]
     return TextDiff(changes.count("+"), changes.count("-"), "\n".join(lines), pair.is_same)
