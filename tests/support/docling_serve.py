@@ -28,6 +28,7 @@ class FakeDoclingServe:
         self.never_finishes = False
         self.hold: asyncio.Event | None = None
         self.submitted: list[dict[str, Any]] = []
+        self.received: list[bytes] = []
         self._results: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
         config = uvicorn.Config(self._app(), port=port, log_level="error", lifespan="off", ws="none")
@@ -70,7 +71,8 @@ class FakeDoclingServe:
             self._fail_if_told()
             task = f"task-{next(self._numbers)}"
             self.submitted.append({"name": files[0].filename, "to_formats": to_formats, "do_ocr": do_ocr})
-            self._results[task] = await _converted(files[0], page_range)
+            self.received.append(await files[0].read())
+            self._results[task] = await _converted(self.received[-1], files[0].filename or "", page_range)
             return {"task_id": task, "task_status": "pending", "task_position": 1}
 
         @app.get("/v1/status/poll/{task}")
@@ -99,16 +101,16 @@ class FakeDoclingServe:
             raise HTTPException(self.fail_with, "told to fail")
 
 
-async def _converted(file: UploadFile, page_range: list[int] | None) -> dict[str, Any]:
+async def _converted(content: bytes, name: str, page_range: list[int] | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "document"
-        path.write_bytes(await file.read())
+        path.write_bytes(content)
         options = ParseOptions(page_range=None if page_range is None else (page_range[0], page_range[1]))
-        mime_type = detect_mime_type(path, file.filename or "")
+        mime_type = detect_mime_type(path, name)
         try:
             parsed = await FastParser().parse(path, mime_type=mime_type, options=options)
         except PermanentError as exc:
             errors = [{"component_type": "user_input", "module_name": "", "error_message": str(exc)}]
-            return {"document": {"filename": file.filename}, "status": "failure", "errors": errors}
-    content = {"filename": file.filename, "md_content": parsed.markdown, "json_content": parsed.document}
-    return {"document": content, "status": "success", "errors": [], "processing_time": 0.1}
+            return {"document": {"filename": name}, "status": "failure", "errors": errors}
+    document = {"filename": name, "md_content": parsed.markdown, "json_content": parsed.document}
+    return {"document": document, "status": "success", "errors": [], "processing_time": 0.1}

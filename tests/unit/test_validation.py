@@ -267,3 +267,15 @@ def test_facts_are_tidied() -> None:
         "page_count": 0,
     }
     assert len(tidy({"title": "x" * 10**6})["title"]) == 2000
+
+
+async def test_a_picture_is_refused_from_the_number_of_pixels_that_is_told(judge: Judge) -> None:
+    def bilevel(width: int, height: int) -> bytes:
+        content = io.BytesIO()
+        Image.new("1", (width, height), 1).save(content, "PNG")
+        return content.getvalue()
+
+    # Pillow by itself refuses from 179 million on.
+    assert (await judge(bilevel(20_000, 10_000), "plan.png")).facts["width"] == 20_000
+    refused = await refusal(judge, bilevel(20_000, 10_001), "plan.png")
+    assert str(refused).startswith("the picture is refused: it has more than 200 million pixels; scale it down")

@@ -17,7 +17,14 @@ from typing import BinaryIO, Final
 ZIP: Final = "application/zip"
 OLE: Final = "application/x-ole-storage"
 OPEN_DOCUMENT: Final = re.compile(rb"application/[\w.+-]{1,100}")
-OFFICE_MAIN: Final = re.compile(rb'ContentType="(application/[\w.+-]{1,120})\.main\+xml"')
+OFFICE_MAIN: Final = re.compile(rb"""ContentType\s*=\s*["'](application/[\w.+-]{1,120})\.main\+xml["']""")
+EPUB: Final = "application/epub+zip"
+_MANIFEST_ROOT: Final = re.compile(
+    rb'<(?:\w+:)?file-entry\b(?=[^>]*\bfull-path="/")[^>]*\bmedia-type="(application/vnd\.oasis\.[\w.+-]{1,100})"'
+)
+"""What the manifest of an OpenDocument file says of the file as a whole."""
+_BEFORE_TYPE: Final = b"\xef\xbb\xbf \t\r\n"
+"""What some programs write before the type: a byte order mark, or space."""
 LARGEST_DIRECTORY: Final = 16 << 20
 """Bytes of a ZIP's directory that are read: a hundred thousand members."""
 LARGEST_MEMBER: Final = 256 << 10
@@ -66,11 +73,25 @@ def type_of_zip(path: Path) -> str:
 
 def _declared_inside(archive: zipfile.ZipFile) -> str | None:
     names = set(archive.namelist())
-    if "mimetype" in names and (found := OPEN_DOCUMENT.match(_member(archive, "mimetype"))):
+    if "mimetype" in names and (found := OPEN_DOCUMENT.match(_member(archive, "mimetype").lstrip(_BEFORE_TYPE))):
         return found[0].decode()
     if "[Content_Types].xml" in names and (found := OFFICE_MAIN.search(_member(archive, "[Content_Types].xml"))):
-        kind = found[1].decode()
-        return f"{kind}.12" if kind.endswith("macroEnabled") else kind
+        return _registered(found[1].decode())
+    return _declared_by_its_parts(archive, names)
+
+
+def _registered(kind: str) -> str:
+    """The name under which a type is registered: those with macros end in a version there, and not in the file."""
+    kind = kind.removesuffix("Template") if kind.endswith("macroEnabledTemplate") else kind
+    return f"{kind}.12" if kind.endswith("macroEnabled") else kind
+
+
+def _declared_by_its_parts(archive: zipfile.ZipFile, names: set[str]) -> str | None:
+    """For archives that somebody unpacked and packed again, without the member that says what they are."""
+    if "META-INF/container.xml" in names and any(name.endswith(".opf") for name in names):
+        return EPUB
+    if "META-INF/manifest.xml" in names and (found := _MANIFEST_ROOT.search(_member(archive, "META-INF/manifest.xml"))):
+        return found[1].decode()
     return None
 
 

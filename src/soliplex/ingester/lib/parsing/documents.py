@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 SEARCHED_FOR_TITLE: Final = 10
 """Items at the beginning among which a title is looked for; a heading further down is one of a section."""
+
+MOST_PARAGRAPHS: Final = 50_000
+"""Of a document without pages. Each takes kilobytes as an object; where there are more, neighbours are put together."""
+JOINED: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,30 @@ def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = Fal
     from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415
 
     document = DoclingDocument(name=name)
-    for paragraph in paragraphs:
+    for paragraph in _few_enough(list(paragraphs)):
         if is_source:
             document.add_code(text=paragraph)
         else:
             document.add_text(label=DocItemLabel.PARAGRAPH, text=paragraph)
     return document
+
+
+def _few_enough(paragraphs: Sequence[str]) -> Iterable[str]:
+    return paragraphs if len(paragraphs) <= MOST_PARAGRAPHS else joined(paragraphs, JOINED)
+
+
+def joined(lines: Iterable[str], size: int) -> Iterator[str]:
+    """Lines put together to texts of about so many characters; a longer line stays whole."""
+    together: list[str] = []
+    length = 0
+    for line in lines:
+        if together and length + len(line) > size:
+            yield "\n".join(together)
+            together, length = [], 0
+        together.append(line)
+        length += len(line) + 1
+    if together:
+        yield "\n".join(together)
 
 
 def of_pages(name: str, pages: Iterable[PageText]) -> DoclingDocument:

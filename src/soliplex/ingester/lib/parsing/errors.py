@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.validation.remedies import GET_AGAIN, advice_for
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 
@@ -18,7 +19,36 @@ class UnsupportedFormatError(PermanentError):
 
 
 class ParseFailedError(PermanentError):
-    """The parser gave up on this document."""
+    """The parser gave up on this document. The text is for whoever sent it: what is wrong, and what to do.
+
+    `detail` is what a library said; it stands in the traceback, for whoever looks for the fault in a program.
+    """
+
+    def __init__(self, reason: str, *, detail: object = "") -> None:
+        super().__init__(reason)
+        if detail:
+            self.add_note(f"in the reader's words: {detail}")
+
+
+def unreadable(extension: str, *, reader: str = "the parser", detail: object = "") -> ParseFailedError:
+    """A document that a reader could not read, and what a person can do about it, by the kind that it is of."""
+    noun, remedy = advice_for(extension)
+    problem = f"{reader} could not read the {noun}: it is damaged, or not made as its format demands"
+    return ParseFailedError(f"{problem}; {remedy}", detail=detail)
+
+
+def damaged(what: str, cause: BaseException) -> ParseFailedError:
+    """A document of which something is evidently missing or wrong."""
+    return ParseFailedError(f"the document is damaged: {what}; {GET_AGAIN}", detail=repr(cause))
+
+
+def too_much_text(size: int, limit: int) -> ParseFailedError:
+    problem = f"the text has {_mebibytes(size)}, and TEXT_SIZE_LIMIT allows {_mebibytes(limit)}"
+    return ParseFailedError(f"{problem}; split it into several files, or raise the limit")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
 
 
 class Harm(StrEnum):

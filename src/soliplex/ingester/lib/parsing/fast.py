@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING
 from soliplex.ingester.lib.parsing import office_text
 from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFormatError
-from soliplex.ingester.lib.parsing.formats import HTML, SOURCE, XML, extension_for, is_text, media_type
+from soliplex.ingester.lib.parsing.formats import (
+    HTML,
+    IMAGES,
+    LEGACY,
+    SOURCE,
+    STRUCTURED,
+    XML,
+    extension_for,
+    is_text,
+    media_type,
+)
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.pdf_text import page_texts
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
+from soliplex.ingester.lib.validation.remedies import CONVERT
 
 if TYPE_CHECKING:
     from docling_core.types.doc.document import DoclingDocument
@@ -51,7 +62,13 @@ def _document(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
         return of_paragraphs(name, office_text.office_paragraphs(path, extension))
     if is_text(kind):
         return _text_document(name, read_bounded(path), kind)
-    raise UnsupportedFormatError("fast", kind, "the parser 'local' or 'docling-serve' may")
+    raise UnsupportedFormatError("fast", kind, _advice(kind))
+
+
+def _advice(kind: str) -> str:
+    if kind in STRUCTURED or kind in IMAGES or kind in LEGACY:
+        return "the parsers 'local' and 'docling-serve' do: use one of them"
+    return CONVERT
 
 
 def _text_document(name: str, text: str, kind: str) -> DoclingDocument:

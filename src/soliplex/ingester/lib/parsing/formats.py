@@ -5,33 +5,39 @@ from __future__ import annotations
 from typing import Final
 
 _OPEN_XML: Final = "application/vnd.openxmlformats-officedocument."
-_OPEN_DOCUMENT: Final = "application/vnd.oasis.opendocument."
+OPEN_DOCUMENT: Final = "application/vnd.oasis.opendocument."
+
+WORD: Final = f"{_OPEN_XML}wordprocessingml.document"
+POWERPOINT: Final = f"{_OPEN_XML}presentationml.presentation"
 
 STRUCTURED: Final = {
     "application/pdf": ".pdf",
-    f"{_OPEN_XML}wordprocessingml.document": ".docx",
+    WORD: ".docx",
     f"{_OPEN_XML}wordprocessingml.template": ".docx",
-    "application/vnd.ms-word.document.macroEnabled.12": ".docm",
-    "application/vnd.ms-word.template.macroEnabledTemplate.12": ".docm",
-    f"{_OPEN_XML}presentationml.presentation": ".pptx",
+    "application/vnd.ms-word.document.macroEnabled.12": ".docx",
+    "application/vnd.ms-word.template.macroEnabled.12": ".docx",
+    POWERPOINT: ".pptx",
     f"{_OPEN_XML}presentationml.template": ".pptx",
     f"{_OPEN_XML}presentationml.slideshow": ".pptx",
-    "application/vnd.ms-powerpoint.presentation.macroEnabled.12": ".pptm",
-    "application/vnd.ms-powerpoint.slideshow.macroEnabled.12": ".pptm",
+    "application/vnd.ms-powerpoint.presentation.macroEnabled.12": ".pptx",
+    "application/vnd.ms-powerpoint.template.macroEnabled.12": ".pptx",
+    "application/vnd.ms-powerpoint.slideshow.macroEnabled.12": ".pptx",
     f"{_OPEN_XML}spreadsheetml.sheet": ".xlsx",
     f"{_OPEN_XML}spreadsheetml.template": ".xlsx",
-    "application/vnd.ms-excel.sheet.macroEnabled.12": ".xlsm",
-    f"{_OPEN_DOCUMENT}text": ".odt",
-    f"{_OPEN_DOCUMENT}text-template": ".odt",
-    f"{_OPEN_DOCUMENT}spreadsheet": ".ods",
-    f"{_OPEN_DOCUMENT}spreadsheet-template": ".ods",
-    f"{_OPEN_DOCUMENT}presentation": ".odp",
-    f"{_OPEN_DOCUMENT}presentation-template": ".odp",
+    "application/vnd.ms-excel.sheet.macroEnabled.12": ".xlsx",
+    "application/vnd.ms-excel.template.macroEnabled.12": ".xlsx",
+    f"{OPEN_DOCUMENT}text": ".odt",
+    f"{OPEN_DOCUMENT}text-template": ".odt",
+    f"{OPEN_DOCUMENT}spreadsheet": ".ods",
+    f"{OPEN_DOCUMENT}spreadsheet-template": ".ods",
+    f"{OPEN_DOCUMENT}presentation": ".odp",
+    f"{OPEN_DOCUMENT}presentation-template": ".odp",
     "application/epub+zip": ".epub",
     "application/vnd.ms-outlook": ".msg",
     "message/rfc822": ".eml",
 }
-"""Kinds that are read from their bytes."""
+"""Kinds that are read from their bytes. Templates, slide shows and files with macros differ from documents in one word:
+`packages.py` changes it for readers that mind."""
 
 IMAGES: Final = {
     "image/png": ".png",

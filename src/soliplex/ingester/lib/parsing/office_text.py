@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -12,9 +12,13 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final, override
+from xml.parsers.expat import ExpatError
 
+from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.mime.containers import DAMAGED
-from soliplex.ingester.lib.parsing.errors import ParseFailedError
+from soliplex.ingester.lib.parsing.documents import joined
+from soliplex.ingester.lib.parsing.errors import damaged, too_much_text
+from soliplex.ingester.lib.parsing.sheet_text import SHEETS, by_number, has_more_cells, rows_of
 
 _SILENT: Final = frozenset({"script", "style", "head", "template", "noscript"})
 _BLOCKS: Final = frozenset(
@@ -38,22 +42,17 @@ _BLOCKS: Final = frozenset(
     }
 )
 _OFFICE_BLOCKS: Final = frozenset({"p", "h", "row", "si", "c", "br", "tab", "line-break", "table-row", "list-item"})
-_NUMBER: Final = re.compile(r"(\d+)")
-_SHARED_STRING: Final = re.compile(r'<c\b[^>]*\bt="s"[^>]*>.*?</c>', re.DOTALL)
-"""A cell that holds the number of a string which stands elsewhere."""
 _PARTS: Final = {
-    ".docx": re.compile(r"word/(?:document|footnotes|endnotes)\.xml"),
-    ".docm": re.compile(r"word/(?:document|footnotes|endnotes)\.xml"),
+    ".docx": re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml"),
     ".pptx": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml"),
-    ".pptm": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml"),
-    ".xlsx": re.compile(r"xl/(?:sharedStrings|worksheets/sheet\d+)\.xml"),
-    ".xlsm": re.compile(r"xl/(?:sharedStrings|worksheets/sheet\d+)\.xml"),
     ".odt": re.compile(r"content\.xml"),
-    ".ods": re.compile(r"content\.xml"),
     ".odp": re.compile(r"content\.xml"),
-    ".epub": re.compile(r".*\.x?html?"),
+    ".epub": re.compile(r".*\.x?html?", re.IGNORECASE),
+    **SHEETS,
 }
 OFFICE: Final = frozenset(_PARTS)
+ROWS_TOGETHER: Final = 2000
+"""Characters of rows that become one paragraph: one for each row of a large sheet would be a million."""
 
 
 class _TextBetweenTags(HTMLParser):
@@ -129,15 +128,45 @@ def _without(text: str, opening: str, closing: str) -> Iterator[str]:
 
 def office_paragraphs(path: Path, extension: str) -> list[str]:
     """Of the parts of an archive that hold text, in the order of their numbers."""
-    part = _PARTS[extension]
     try:
         with zipfile.ZipFile(path) as archive:
-            names = sorted((name for name in archive.namelist() if part.fullmatch(name)), key=_by_number)
-            texts = [archive.read(name).decode("utf-8", "replace") for name in names]
+            return _sheets(archive, extension) if extension in SHEETS else _parts(archive, extension)
     except DAMAGED as exc:
-        raise ParseFailedError(f"the document cannot be unpacked: {exc}") from exc
+        raise damaged("its archive cannot be unpacked", exc) from exc
+
+
+def is_large_sheet(path: Path, extension: str, most_cells: int) -> bool:
+    """Whether it is a spreadsheet with more cells than that."""
+    if extension not in SHEETS:
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return has_more_cells(archive, extension, most_cells)
+    except DAMAGED as exc:
+        raise damaged("its archive cannot be unpacked", exc) from exc
+
+
+def _sheets(archive: zipfile.ZipFile, extension: str) -> list[str]:
+    try:
+        return list(joined(_within_limit(rows_of(archive, extension)), ROWS_TOGETHER))
+    except ExpatError:
+        return _parts(archive, extension)  # not well-formed: what stands between its tags is text all the same
+
+
+def _parts(archive: zipfile.ZipFile, extension: str) -> list[str]:
+    names = sorted((name for name in archive.namelist() if _PARTS[extension].fullmatch(name)), key=by_number)
     read: Callable[[str], list[str]] = html_paragraphs if extension == ".epub" else _office_xml_paragraphs
-    return [paragraph for text in texts for paragraph in read(text)]
+    texts = (archive.read(name).decode("utf-8", "replace") for name in names)
+    return list(_within_limit(paragraph for text in texts for paragraph in read(text)))
+
+
+def _within_limit(texts: Iterable[str]) -> Iterator[str]:
+    size, limit = 0, get_settings().text_size_limit
+    for text in texts:
+        size += len(text)
+        if size > limit:
+            raise too_much_text(size, limit)
+        yield text
 
 
 def mail_paragraphs(path: Path) -> list[str]:
@@ -145,7 +174,7 @@ def mail_paragraphs(path: Path) -> list[str]:
         return _mail_paragraphs(message_from_bytes(path.read_bytes(), EmailMessage, policy=default))
     # The standard library trips over some mail that is against the rules, and over parts in parts in parts.
     except (ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError) as exc:
-        raise ParseFailedError(f"the mail is damaged: {exc or type(exc).__name__}") from exc
+        raise damaged("its parts cannot be told apart", exc) from exc
 
 
 def _mail_paragraphs(message: EmailMessage) -> list[str]:
@@ -159,7 +188,7 @@ def _mail_paragraphs(message: EmailMessage) -> list[str]:
 
 
 def _office_xml_paragraphs(text: str) -> list[str]:
-    return _between_tags(_SHARED_STRING.sub("", text), _OFFICE_BLOCKS, frozenset())
+    return _between_tags(text, _OFFICE_BLOCKS, frozenset())
 
 
 def _between_tags(text: str, blocks: frozenset[str], silent: frozenset[str]) -> list[str]:
@@ -167,7 +196,3 @@ def _between_tags(text: str, blocks: frozenset[str], silent: frozenset[str]) -> 
     reader.feed(text)
     reader.close()
     return reader.paragraphs
-
-
-def _by_number(name: str) -> list[str | int]:
-    return [int(part) if part.isdigit() else part for part in _NUMBER.split(name)]

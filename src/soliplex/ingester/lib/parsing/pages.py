@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.documents import title_of
-from soliplex.ingester.lib.parsing.errors import ParseFailedError
 from soliplex.ingester.lib.parsing.formats import media_type
+from soliplex.ingester.lib.parsing.pdf_text import unreadable_pdf
 from soliplex.ingester.lib.parsing.results import Parsed
 
 type PageRange = tuple[int, int]
@@ -34,7 +34,7 @@ def count_pages(path: Path, mime_type: str) -> int | None:
         with pdfium.opened(path) as document:
             return len(document)
     except pdfium.UnreadablePDFError as exc:
-        raise ParseFailedError(str(exc)) from exc
+        raise unreadable_pdf(exc) from exc
 
 
 def page_ranges(pages: int, per_part: int) -> list[PageRange]:

@@ -9,7 +9,8 @@ from typing import Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.documents import PageText, count_alphanumeric
-from soliplex.ingester.lib.parsing.errors import ParseFailedError
+from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
+from soliplex.ingester.lib.validation.remedies import UNLOCK
 
 SHORT: Final = 0.75
 """A line that ends a sentence, and is so much shorter than the longest of its page, ends a paragraph, too."""
@@ -33,8 +34,14 @@ def page_texts(path: Path, page_range: tuple[int, int] | None = None) -> list[Pa
                     continue
                 pages.append(PageText(number, page.get_width(), page.get_height(), paragraphs_of(text)))
     except pdfium.UnreadablePDFError as exc:
-        raise ParseFailedError(str(exc)) from exc
+        raise unreadable_pdf(exc) from exc
     return pages
+
+
+def unreadable_pdf(exc: pdfium.UnreadablePDFError) -> ParseFailedError:
+    if exc.needs_password:
+        return ParseFailedError(f"the PDF is protected by a password; {UNLOCK}")
+    return unreadable(".pdf", reader="PDFium", detail=exc)
 
 
 def pages_within(count: int, page_range: tuple[int, int] | None) -> range:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.parsing.documents import of_paragraphs
-from soliplex.ingester.lib.parsing.errors import ParseFailedError
+from soliplex.ingester.lib.parsing.errors import too_much_text
 from soliplex.ingester.lib.text_encoding import read_text
 
 if TYPE_CHECKING:
@@ -27,15 +27,8 @@ def read_bounded(path: Path) -> str:
     """
     size, limit = path.stat().st_size, get_settings().text_size_limit
     if size > limit:
-        raise ParseFailedError(
-            f"the text has {_mebibytes(size)}, and TEXT_SIZE_LIMIT allows {_mebibytes(limit)}; "
-            "split it into several files, or raise the limit"
-        )
+        raise too_much_text(size, limit)
     return read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:,.1f} MiB"
 
 
 def plain_document(name: str, text: str, *, is_source: bool = False) -> DoclingDocument:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.errors import ConfigurationError
+from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
+from soliplex.ingester.lib.parsing.errors import unreadable
+from soliplex.ingester.lib.parsing.formats import extension_for, media_type
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.results import BlockingParser, Parsed, Parser
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
+from soliplex.ingester.lib.validation.errors import is_system_trouble
 from soliplex.ingester.lib.wf.errors import suggestion
 
 
@@ -53,7 +56,15 @@ def parse_blocking(parser: str, path: Path, mime_type: str, options: ParseOption
     """Parse here and now, in a process that may be killed for it: what the engine calls by its name."""
     chosen = parser_named(parser)
     assert isinstance(chosen, BlockingParser)
-    return chosen.parse_blocking(path, mime_type=mime_type, options=options)
+    try:
+        return chosen.parse_blocking(path, mime_type=mime_type, options=options)
+    except IngesterError:
+        raise
+    except Exception as exc:
+        if is_system_trouble(exc):
+            raise
+        # Libraries raise whatever they trip over, and the document stays as it is.
+        raise unreadable(extension_for(media_type(mime_type)), detail=f"{type(exc).__name__}: {exc}") from exc
 
 
 def parser_names() -> tuple[str, ...]:

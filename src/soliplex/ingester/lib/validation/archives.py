@@ -17,6 +17,7 @@ from typing import IO, Final
 
 from soliplex.ingester.lib.mime.containers import DAMAGED, LARGEST_DIRECTORY, directory_size
 from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
+from soliplex.ingester.lib.validation.remedies import GET_AGAIN, SAVE_AGAIN, SPLIT, UNLOCK
 
 SIGNATURE: Final = b"PK\x03\x04"
 IN_MEMORY: Final = 4 << 20
@@ -63,9 +64,7 @@ def _check(archive: zipfile.ZipFile, bounds: Bounds) -> None:
     members = archive.infolist()
     _check_sizes(members, bounds)
     if any(member.flag_bits & _ENCRYPTED_FLAG for member in members):
-        raise InvalidDocumentError(
-            Defect.ENCRYPTED, "the archive is protected by a password; remove the protection and ingest it again"
-        )
+        raise InvalidDocumentError(Defect.ENCRYPTED, "the archive is protected by a password", UNLOCK)
     for member in members:
         if member.file_size > len(SIGNATURE) and member.compress_type in READABLE:
             with archive.open(member) as content:
@@ -109,16 +108,18 @@ def _nested_archive(file: IO[bytes]) -> Generator[zipfile.ZipFile | None]:
 
 
 def _bomb(what: str) -> InvalidDocumentError:
-    return InvalidDocumentError(Defect.BOMB, f"the file is refused as an archive bomb: {what}")
+    return InvalidDocumentError(Defect.BOMB, f"the file is refused as an archive bomb: {what}", SPLIT)
 
 
 def _refusal(exc: BaseException) -> InvalidDocumentError:
     if "verlap" in str(exc):  # zipfile has one error for everything, and only its text differs
         return _bomb("its members overlap")
     if isinstance(exc, NotImplementedError):
-        return InvalidDocumentError(Defect.DAMAGED, "the archive is packed by a method that no office program uses")
+        return InvalidDocumentError(
+            Defect.DAMAGED, "the archive is packed by a method that no office program uses", SAVE_AGAIN
+        )
     if "not a zip" in str(exc):
         return InvalidDocumentError(
-            Defect.TRUNCATED, "the file is cut off: the directory at the end of its archive is missing"
+            Defect.TRUNCATED, "the file is cut off: the directory at the end of its archive is missing", GET_AGAIN
         )
-    return InvalidDocumentError(Defect.DAMAGED, f"the file is damaged: its archive cannot be unpacked ({exc})")
+    return InvalidDocumentError(Defect.DAMAGED, "the file is damaged: its archive cannot be unpacked", GET_AGAIN)

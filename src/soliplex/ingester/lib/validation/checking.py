@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.mime import UNKNOWN, detect_mime_type
 from soliplex.ingester.lib.mime.containers import OLE, ZIP
 from soliplex.ingester.lib.mime.detection import extension_of
 from soliplex.ingester.lib.mime.text import BY_EXTENSION, PLAIN
 from soliplex.ingester.lib.text_encoding import SAMPLE, encoding_of, guess_encoding
 from soliplex.ingester.lib.validation import compound, image, office
-from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
+from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError, is_system_trouble
 from soliplex.ingester.lib.validation.facts import Facts
 from soliplex.ingester.lib.validation.mail import check_mail
 from soliplex.ingester.lib.validation.markup import check_xml
 from soliplex.ingester.lib.validation.pdf import check_pdf
+from soliplex.ingester.lib.validation.remedies import CONVERT, GET_AGAIN, SAVE_AGAIN
 
 type Check = Callable[[Path], Facts]
 
@@ -37,7 +39,13 @@ TEXTUAL: Final = frozenset(
 """Kinds of text that are not named so."""
 XML: Final = frozenset({"application/xml", "image/svg+xml"})
 _OFFICE_EXTENSIONS: Final = frozenset(
-    {".docx", ".docm", ".pptx", ".pptm", ".xlsx", ".xlsm", ".vsdx", ".odt", ".ods", ".odp", ".epub"}
+    {
+        *(".docx", ".docm", ".dotx", ".dotm"),
+        *(".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm"),
+        *(".xlsx", ".xlsm", ".xltx", ".xltm"),
+        *(".odt", ".ott", ".ods", ".ots", ".odp", ".otp"),
+        *(".vsdx", ".epub"),
+    }
 )
 
 
@@ -62,15 +70,27 @@ async def validate(path: Path, *, name: str, mime_type: str | None) -> Validated
 def validate_blocking(path: Path, *, name: str, mime_type: str | None) -> Validated:
     """The same for a caller that has a thread or a process to itself."""
     if path.stat().st_size == 0:
-        raise InvalidDocumentError(Defect.EMPTY, "the document is empty: it has no bytes")
+        raise InvalidDocumentError(Defect.EMPTY, "the document is empty: it has no bytes", GET_AGAIN)
     found = detect_mime_type(path, name, declared=mime_type)
     if found == UNKNOWN and _is_old_text(path):
         found = BY_EXTENSION.get(extension_of(name), PLAIN)
-    facts = _check_for(found, extension_of(name))(path)
+    facts = _checked(path, found, extension_of(name))
     if "xml_error" in facts:
         found = PLAIN
     said = {"declared_mime_type": mime_type} if mime_type and mime_type.partition(";")[0] != found else {}
     return Validated(found, facts | said)
+
+
+def _checked(path: Path, mime_type: str, extension: str) -> Facts:
+    try:
+        return _check_for(mime_type, extension)(path)
+    except IngesterError:
+        raise
+    except Exception as exc:
+        if is_system_trouble(exc):
+            raise
+        # What reads headers and tables that strangers wrote may trip over anything in them.
+        raise InvalidDocumentError(Defect.DAMAGED, "the document is damaged: it cannot be read", GET_AGAIN) from exc
 
 
 def _is_old_text(path: Path) -> bool:
@@ -98,6 +118,7 @@ def _as_office_document(path: Path) -> Facts:
         Defect.DAMAGED,
         f"the document is damaged: it is an archive of {facts.get('file_count', 0)} files, "
         "but the part that says what it contains is missing",
+        SAVE_AGAIN,
     )
 
 
@@ -111,7 +132,9 @@ def _check_mail(path: Path) -> Facts:
 
 def _refuse_unknown(_path: Path) -> Facts:
     raise InvalidDocumentError(
-        Defect.UNKNOWN, "the document is of no known kind: it is not text, and bears no signature of a known format"
+        Defect.UNKNOWN,
+        "the document is of no known kind: it is not text, and bears no signature of a known format",
+        CONVERT,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
 from soliplex.ingester.lib.validation.facts import Facts, tidy
+from soliplex.ingester.lib.validation.remedies import GET_AGAIN, UNLOCK
 
 type OleFile = Any
 """olefile's class, whose type stubs do not know its own attributes."""
@@ -38,7 +39,7 @@ def check_compound_file(path: Path) -> Facts:
             return tidy({**_summary(file), **_message(file)})
     except _TRIPPED as exc:
         raise InvalidDocumentError(
-            Defect.DAMAGED, "the document is damaged or cut off: the directory of its parts cannot be read"
+            Defect.DAMAGED, "the document is damaged or cut off: the directory of its parts cannot be read", GET_AGAIN
         ) from exc
 
 
@@ -48,9 +49,7 @@ def refuse_encrypted_package(_path: Path) -> Facts:
 
 
 def _password() -> InvalidDocumentError:
-    return InvalidDocumentError(
-        Defect.ENCRYPTED, "the document is protected by a password; remove the protection and ingest it again"
-    )
+    return InvalidDocumentError(Defect.ENCRYPTED, "the document is protected by a password", UNLOCK)
 
 
 def _is_encrypted(file: OleFile) -> bool:

@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
 from soliplex.ingester.lib.validation.facts import Facts
+from soliplex.ingester.lib.validation.remedies import GET_AGAIN, REMOVE_ENTITIES
 
 BLOCK: Final = 1 << 20
 _BOMB: Final = expat.errors.codes[expat.errors.XML_ERROR_AMPLIFICATION_LIMIT_BREACH]
@@ -33,11 +34,9 @@ def check_xml(path: Path) -> Facts:
         _read(path, root)
     except expat.ExpatError as exc:
         if exc.code == _BOMB:
-            raise InvalidDocumentError(Defect.BOMB, "the document is refused as an XML bomb") from exc
+            raise InvalidDocumentError(Defect.BOMB, "the document is refused as an XML bomb", REMOVE_ENTITIES) from exc
         if exc.code in _CUT_OFF:
-            raise InvalidDocumentError(
-                Defect.TRUNCATED, f"the XML is cut off in line {exc.lineno}; ingest the whole file"
-            ) from exc
+            raise InvalidDocumentError(Defect.TRUNCATED, f"the XML is cut off in line {exc.lineno}", GET_AGAIN) from exc
         return {"xml_error": f"{expat.ErrorString(exc.code)} in line {exc.lineno}"}
     return {"xml_root": root[0].rpartition(":")[2][:100]}
 
@@ -70,5 +69,7 @@ def _refuse_outside(
     # A picture declared with its notation is named, never read; a parameter entity names a part of a grammar.
     if value is None and notation is None and not is_parameter_entity:
         raise InvalidDocumentError(
-            Defect.BOMB, f"the XML is refused: its entity {name[:100]!r} would read {(system_id or '')[:200]!r}"
+            Defect.BOMB,
+            f"the XML is refused: its entity {name[:100]!r} would read {(system_id or '')[:200]!r}",
+            REMOVE_ENTITIES,
         )

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, ParseError
 from soliplex.ingester.lib.validation.archives import checked_archive
 from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
 from soliplex.ingester.lib.validation.facts import Facts, tidy
+from soliplex.ingester.lib.validation.remedies import SAVE_AGAIN, UNLOCK
 
 OPEN_XML: Final = "application/vnd.openxmlformats-officedocument."
 OPEN_DOCUMENT: Final = "application/vnd.oasis.opendocument."
@@ -57,9 +58,7 @@ def check_office_open_xml(path: Path) -> Facts:
 def check_open_document(path: Path) -> Facts:
     with checked_archive(path) as archive:
         if b"encryption-data" in _part(archive, "META-INF/manifest.xml"):
-            raise InvalidDocumentError(
-                Defect.ENCRYPTED, "the document is protected by a password; remove the protection and ingest it again"
-            )
+            raise InvalidDocumentError(Defect.ENCRYPTED, "the document is protected by a password", UNLOCK)
         _require(archive, "content.xml")
         _refuse_declarations(archive, [archive.getinfo("content.xml")])
         return tidy(_described(archive, "meta.xml"))
@@ -69,7 +68,9 @@ def check_epub(path: Path) -> Facts:
     with checked_archive(path) as archive:
         if _DRM.search(_part(archive, "META-INF/encryption.xml")):
             raise InvalidDocumentError(
-                Defect.ENCRYPTED, "the book is protected by digital rights management, so its text cannot be read"
+                Defect.ENCRYPTED,
+                "the book is protected by digital rights management, so its text cannot be read",
+                "get it without that protection, and ingest it again",
             )
         _require(archive, "META-INF/container.xml")
         package = next((name for name in archive.namelist() if name.endswith(".opf")), None)
@@ -90,14 +91,16 @@ def _require(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _missing(part: str) -> InvalidDocumentError:
-    return InvalidDocumentError(Defect.DAMAGED, f"the document is damaged: {part} is missing in it")
+    return InvalidDocumentError(Defect.DAMAGED, f"the document is damaged: {part} is missing in it", SAVE_AGAIN)
 
 
 def _refuse_declarations(archive: zipfile.ZipFile, members: Iterable[zipfile.ZipInfo]) -> None:
     for member in members:
         if member.filename.endswith((".xml", ".rels", ".vml")) and _declares(archive, member):
             raise InvalidDocumentError(
-                Defect.BOMB, f"the document is refused as an XML bomb: {member.filename} declares a document type"
+                Defect.BOMB,
+                f"the document is refused as an XML bomb: {member.filename} declares a document type",
+                SAVE_AGAIN,
             )
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError
 from soliplex.ingester.lib.validation.facts import Facts, pdf_date, tidy
+from soliplex.ingester.lib.validation.remedies import GET_AGAIN, UNLOCK, advice_for
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
+PRINT: Final = advice_for(".pdf").remedy
 END_WITHIN: Final = 2048
 """Where the end mark stands in a whole file: programs append a little, seldom more than this."""
 PAGES_TRIED: Final = 50
@@ -31,7 +33,9 @@ def check_pdf(path: Path) -> Facts:
 def _facts(document: PdfDocument) -> Facts:
     pages = len(document)
     if not _has_readable_page(document, pages):
-        raise InvalidDocumentError(Defect.DAMAGED, "the PDF has no page that can be read; it is damaged or empty")
+        raise InvalidDocumentError(
+            Defect.DAMAGED, "the PDF is damaged or empty: it has no page that can be read", PRINT
+        )
     said = document.get_metadata_dict()
     return tidy(
         {
@@ -64,12 +68,10 @@ def _opens(document: PdfDocument, number: int) -> bool:
 
 def _refusal(path: Path, error: pdfium.UnreadablePDFError) -> InvalidDocumentError:
     if error.needs_password:
-        return InvalidDocumentError(
-            Defect.ENCRYPTED, "the PDF is protected by a password; remove the protection and ingest it again"
-        )
+        return InvalidDocumentError(Defect.ENCRYPTED, "the PDF is protected by a password", UNLOCK)
     if not _has_end(path):
-        return InvalidDocumentError(Defect.TRUNCATED, "the PDF is cut off: its end is missing; ingest the whole file")
-    return InvalidDocumentError(Defect.DAMAGED, "the PDF is damaged: no page of it can be found")
+        return InvalidDocumentError(Defect.TRUNCATED, "the PDF is cut off: its end is missing", GET_AGAIN)
+    return InvalidDocumentError(Defect.DAMAGED, "the PDF is damaged: no page of it can be found", PRINT)
 
 
 def _has_end(path: Path) -> bool:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFormatError
+from soliplex.ingester.lib.parsing.errors import UnsupportedFormatError, unreadable
 from soliplex.ingester.lib.parsing.formats import LEGACY, STRUCTURED
 
 _COMMANDS: Final = ("soffice", "libreoffice")
@@ -74,7 +74,7 @@ def _saved(command: str, folder: Path, source: Path, target: str) -> Path:
     )
     saved = into / f"{source.stem}{target}"
     if done.returncode or not saved.is_file():
-        raise ParseFailedError(f"LibreOffice could not read the document; it is damaged: {_last_line(done.stderr)}")
+        raise unreadable(source.suffix, reader="LibreOffice", detail=_last_line(done.stderr))
     return saved
 
 

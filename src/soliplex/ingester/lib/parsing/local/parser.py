@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import tempfile
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from io import BytesIO
@@ -18,7 +17,12 @@ from typing import TYPE_CHECKING, Final
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing import office_text, pdf_text
 from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, text_length, to_parsed
-from soliplex.ingester.lib.parsing.errors import ParseFailedError, ParserMissingError, UnsupportedFormatError
+from soliplex.ingester.lib.parsing.errors import (
+    ParseFailedError,
+    ParserMissingError,
+    UnsupportedFormatError,
+    unreadable,
+)
 from soliplex.ingester.lib.parsing.formats import (
     HTML,
     IMAGES,
@@ -34,14 +38,21 @@ from soliplex.ingester.lib.parsing.formats import (
     media_type,
 )
 from soliplex.ingester.lib.parsing.local.legacy import in_format_of_today
+from soliplex.ingester.lib.parsing.local.pictures import SCALED_DOWN, within_bounds
 from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.packages import as_docling_knows
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
+from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
+from soliplex.ingester.lib.validation.errors import is_system_trouble
+from soliplex.ingester.lib.validation.remedies import CONVERT
 
 if TYPE_CHECKING:
     from docling.datamodel.base_models import DocumentStream
     from docling.datamodel.document import ConversionResult
     from docling_core.types.doc.document import DoclingDocument
+
+type Way = Callable[[Path, str, ParseOptions], Parsed]
 
 _log = logging.getLogger(__name__)
 
@@ -50,14 +61,13 @@ FAR_LESS: Final = 0.5
 _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 """Nothing may be fetched at run time; and that there is no torch, we know."""
 PDFIUM: Final = "pypdfium2"
+TIFF: Final = "image/tiff"
 MARKDOWN: Final = "text/markdown"
 PICTURES_OF_TEXT: Final = "the pages hold no text, at most pictures of it; do_ocr: true has them read"
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
-MOST_CELLS: Final = 200_000
-"""Of a table that stands alone. As objects, each takes four kilobytes."""
-_HASH: Final = re.compile(r"\s+(?:for file )?with hash [0-9a-f]+")
-"""docling names files by hashes of its own, which nobody knows."""
+LARGE: Final = "the document is large"
+UNREAD: Final = "docling could not read it"
 
 
 class LocalParser:
@@ -85,30 +95,38 @@ class LocalParser:
 
 
 def _parse(path: Path, kind: str, options: ParseOptions) -> Parsed:
-    if kind == "application/pdf":
-        return _parse_pdf(path, options)
     if kind in LEGACY:
         with in_format_of_today(path, kind) as (saved, kind_of_today):
             return _parse(saved, kind_of_today, options)
-    if kind == MAIL:
-        return _parse_mail(path, options)
-    if kind in STRUCTURED or kind in IMAGES:
-        return to_parsed(_converted(path, kind, options))
+    return _way_for(kind)(path, kind, options)
+
+
+def _way_for(kind: str) -> Way:
+    if kind in _WAYS:
+        return _WAYS[kind]
+    if extension_for(kind) in office_text.OFFICE:
+        return _parse_office
+    if kind in STRUCTURED:
+        return _parse_as_it_is
     if is_text(kind):
-        return _parse_text(path, kind, options)
+        return _parse_text
     raise UnsupportedFormatError("local", kind, _advice(kind))
 
 
 def _advice(kind: str) -> str:
     if kind == "application/zip":
         return "unpack the archive and ingest the files in it"
-    return "convert it to PDF, or to a format of text"
+    return CONVERT
 
 
-def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
+def _parse_as_it_is(path: Path, kind: str, options: ParseOptions) -> Parsed:
+    return to_parsed(_converted(path, kind, options))
+
+
+def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     pages = pdf_text.page_texts(path, options.page_range)
     if not pages:
-        raise ParseFailedError(f"the PDF has no pages {options.page_range}")
+        raise ParseFailedError(f"the PDF has no pages {options.page_range}; correct page_range, or leave it out")
     try:
         document = _converted_pdf(path, options)
     except ParseFailedError:
@@ -133,15 +151,47 @@ def _converted_pdf(path: Path, options: ParseOptions) -> DoclingDocument:
         return _converted(path, "application/pdf", options.model_copy(update={"pdf_backend": PDFIUM}))
 
 
-def _parse_mail(path: Path, options: ParseOptions) -> Parsed:
+def _parse_mail(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     try:
         return to_parsed(_converted(path, MAIL, options))
-    except ParseFailedError as exc:
+    except ParseFailedError:
         paragraphs = office_text.mail_paragraphs(path)
-        return to_parsed(of_paragraphs(path.stem, paragraphs), warnings=(_without_structure(exc),))
+        return to_parsed(of_paragraphs(path.stem, paragraphs), warnings=(_without_structure(UNREAD),))
 
 
-def _without_structure(reason: object) -> str:
+def _parse_picture(path: Path, kind: str, options: ParseOptions) -> Parsed:
+    try:
+        with within_bounds(path) as (picture, is_scaled):
+            document = _converted(picture, TIFF if is_scaled else kind, options)
+            return to_parsed(document, warnings=(SCALED_DOWN,) if is_scaled else ())
+    except (OSError, SyntaxError, ValueError, EOFError) as exc:
+        if is_system_trouble(exc):
+            raise
+        raise unreadable(extension_for(kind), detail=repr(exc)) from exc
+
+
+def _parse_office(path: Path, kind: str, options: ParseOptions) -> Parsed:
+    extension = extension_for(kind)
+    if office_text.is_large_sheet(path, extension, MOST_CELLS):
+        return _office_text(path, extension, reason=LARGE)
+    try:
+        with as_docling_knows(path, kind) as known:
+            return to_parsed(_converted(known, kind, options))
+    except ParseFailedError as exc:
+        try:
+            return _office_text(path, extension, reason=UNREAD)
+        except ParseFailedError:
+            raise exc from None  # says what to do about the document as a whole
+
+
+def _office_text(path: Path, extension: str, *, reason: str) -> Parsed:
+    paragraphs = office_text.office_paragraphs(path, extension)
+    if not paragraphs:
+        raise unreadable(extension)
+    return to_parsed(of_paragraphs(path.stem, paragraphs), warnings=(_without_structure(reason),))
+
+
+def _without_structure(reason: str) -> str:
     return f"the text is without structure: {reason}"
 
 
@@ -150,13 +200,20 @@ def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
     if kind not in MARKUP and kind != "application/xml":
         return to_parsed(_bare_text(path.stem, text, kind))
     if len(text) > LARGEST_MARKUP or (kind in TABLES and _cells(text) > MOST_CELLS):
-        return to_parsed(_bare_text(path.stem, text, kind), warnings=(_without_structure("the document is large"),))
+        return to_parsed(_bare_text(path.stem, text, kind), warnings=(_without_structure(LARGE),))
     try:
         return to_parsed(_converted_text(path.stem, text, kind, options))
-    except ParseFailedError as exc:
+    except ParseFailedError:
         # Nested too deeply, or none of the kinds of XML that docling knows: that is expected, and no reason to warn.
-        warnings = () if kind in XML else (_without_structure(exc),)
+        warnings = () if kind in XML else (_without_structure(UNREAD),)
         return to_parsed(_bare_text(path.stem, text, kind), warnings=warnings)
+
+
+_WAYS: Final[dict[str, Way]] = {
+    "application/pdf": _parse_pdf,
+    MAIL: _parse_mail,
+    **dict.fromkeys(IMAGES, _parse_picture),
+}
 
 
 def _cells(text: str) -> int:
@@ -186,19 +243,20 @@ def _converted_markdown(name: str, text: str, options: ParseOptions) -> DoclingD
     from docling.datamodel.base_models import DocumentStream  # noqa: PLC0415  seven seconds
 
     stream = DocumentStream(name=f"document{MARKUP[MARKDOWN]}", stream=BytesIO(text.encode()))
-    return _document_of(_convert(stream, options), name)
+    return _document_of(_convert(stream, options), name, MARKUP[MARKDOWN])
 
 
 def _converted(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
-    with _under_its_extension(path, extension_for(kind)) as named:
-        return _document_of(_convert(named, options), path.stem)
+    extension = extension_for(kind)
+    with _under_its_extension(path, extension) as named:
+        return _document_of(_convert(named, options), path.stem, extension)
 
 
-def _document_of(result: ConversionResult, name: str) -> DoclingDocument:
+def _document_of(result: ConversionResult, name: str, extension: str) -> DoclingDocument:
     from docling.datamodel.base_models import ConversionStatus  # noqa: PLC0415  seven seconds
 
     if result.status not in {ConversionStatus.SUCCESS, ConversionStatus.PARTIAL_SUCCESS}:
-        raise ParseFailedError(f"docling could not read the document: {_reasons(result)}")
+        raise unreadable(extension, reader="docling", detail=_reasons(result))
     document: DoclingDocument = result.document
     document.name = name
     return document
@@ -223,12 +281,12 @@ def _convert(source: Path | DocumentStream, options: ParseOptions) -> Conversion
         raise
     except Exception as exc:
         # Its back ends raise whatever they trip over, and the document stays as it is.
-        raise ParseFailedError(f"docling could not read the document: {type(exc).__name__}: {exc}") from exc
+        raise unreadable(Path(source.name).suffix, reader="docling", detail=f"{type(exc).__name__}: {exc}") from exc
 
 
 def _reasons(result: ConversionResult) -> str:
     messages = [error.error_message for error in result.errors]
-    return _HASH.sub("", "; ".join(dict.fromkeys(messages))) or "it gave no reason"
+    return "; ".join(dict.fromkeys(messages)) or "it gave no reason"
 
 
 @contextmanager

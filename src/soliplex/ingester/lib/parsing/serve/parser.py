@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 
-from soliplex.ingester.lib.parsing.documents import title_of, to_parsed
+from soliplex.ingester.lib.parsing.documents import of_paragraphs, title_of, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParserGaveUpError, ParserUnavailableError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
@@ -24,12 +24,17 @@ from soliplex.ingester.lib.parsing.formats import (
     is_text,
     media_type,
 )
+from soliplex.ingester.lib.parsing.office_text import is_large_sheet, office_paragraphs
 from soliplex.ingester.lib.parsing.options import ParseOptions
+from soliplex.ingester.lib.parsing.packages import as_docling_knows
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.serve.protocol import CONNECT_SECONDS, SILENCE_SECONDS, Progress, convert
 from soliplex.ingester.lib.parsing.serve.servers import Servers, ServerTrouble, TaskFailed
+from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
+from soliplex.ingester.lib.validation.remedies import CONVERT
 
+WITHOUT_STRUCTURE: Final = "the text is without structure: the document is large"
 _log = logging.getLogger(__name__)
 
 
@@ -45,13 +50,16 @@ class DoclingServeParser:
     async def parse(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
         kind = media_type(mime_type)
         if kind in STRUCTURED or kind in IMAGES or kind in LEGACY:
-            return await self._parse(path, kind, options)
+            if await asyncio.to_thread(is_large_sheet, path, extension_for(kind), MOST_CELLS):
+                return await asyncio.to_thread(_parse_rows_here, path, kind)
+            async with _as_docling_knows(path, kind) as known:
+                return await self._parse(known, kind, options)
         if kind in MARKUP or kind == "application/xml":
             async with _as_utf8(path) as copy:
                 return await self._parse(copy, kind, options)
         if is_text(kind):
             return await asyncio.to_thread(_parse_here, path, kind)
-        raise UnsupportedFormatError(self.name, kind, "convert it to PDF, or to a format of text")
+        raise UnsupportedFormatError(self.name, kind, CONVERT)
 
     async def _parse(self, path: Path, kind: str, options: ParseOptions) -> Parsed:
         progress = Progress()
@@ -97,6 +105,17 @@ def _told(exc: ParserUnavailableError, trouble: ServerTrouble | None) -> ParserU
 
 
 @asynccontextmanager
+async def _as_docling_knows(path: Path, kind: str) -> AsyncGenerator[Path]:
+    """The same in threads: a copy may have to be packed anew."""
+    package = as_docling_knows(path, kind)
+    known = await asyncio.to_thread(package.__enter__)
+    try:
+        yield known
+    finally:
+        await asyncio.to_thread(package.__exit__, None, None, None)
+
+
+@asynccontextmanager
 async def _as_utf8(path: Path) -> AsyncGenerator[Path]:
     """docling takes every text for UTF-8, so it gets one."""
     text = await asyncio.to_thread(read_bounded, path)
@@ -108,6 +127,12 @@ async def _as_utf8(path: Path) -> AsyncGenerator[Path]:
 
 def _parse_here(path: Path, kind: str) -> Parsed:
     return to_parsed(plain_document(path.stem, read_bounded(path), is_source=kind in SOURCE))
+
+
+def _parse_rows_here(path: Path, kind: str) -> Parsed:
+    """A workbook of which no server could make a document in time, or in its memory."""
+    paragraphs = office_paragraphs(path, extension_for(kind))
+    return to_parsed(of_paragraphs(path.stem, paragraphs), warnings=(WITHOUT_STRUCTURE,))
 
 
 def _parsed(document: dict[str, Any]) -> Parsed:

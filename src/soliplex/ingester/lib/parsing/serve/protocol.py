@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from soliplex.ingester.lib.parsing.errors import ParseFailedError
+from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.serve.servers import ServerTrouble, TaskFailed
 
@@ -44,7 +44,7 @@ async def convert(
         result = await _result(client, base, task, status)
     except httpx.HTTPError as exc:
         raise ServerTrouble(f"{base}: {_words(exc)}") from exc
-    return _document_in(result)
+    return _document_in(result, Path(name).suffix)
 
 
 def _words(exc: httpx.HTTPError) -> str:
@@ -101,7 +101,8 @@ def _content(answer: httpx.Response, *, what: str) -> dict[str, Any]:
     }:
         raise ServerTrouble(f"{answer.url}: HTTP {answer.status_code} instead of {what}: {_detail(answer)}")
     if not answer.is_success:
-        raise ParseFailedError(f"docling-serve refused the document: HTTP {answer.status_code}: {_detail(answer)}")
+        problem = f"docling-serve refused the document: HTTP {answer.status_code}: {_detail(answer)}"
+        raise ParseFailedError(f"{problem}; correct the parameters of the parse step")
     try:
         content = answer.json()
     except ValueError as exc:
@@ -115,10 +116,10 @@ def _detail(answer: httpx.Response) -> str:
     return " ".join(answer.text[:_LONGEST_DETAIL].split())
 
 
-def _document_in(result: Mapping[str, Any]) -> dict[str, Any]:
+def _document_in(result: Mapping[str, Any], extension: str) -> dict[str, Any]:
     document = result.get("document") or {}
     if result.get("status") not in _READABLE or not document.get("json_content"):
-        raise ParseFailedError(f"docling-serve could not read the document: {_reasons(result)}")
+        raise unreadable(extension, reader="docling-serve", detail=_reasons(result))
     return document
 
 
