@@ -6,6 +6,7 @@ What each route takes is read from the OpenAPI document, so a new route is drive
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -191,6 +192,113 @@ async def test_a_text_that_is_too_long_is_refused(world: World) -> None:
     assert await world.contents() == before
 
 
+ODD_TEXTS = (
+    *("x" * 255, "x" * 256, "x" * 2048, "\u00e4" * 200, "\U0001f600" * 100),
+    *("two\nlines", "\x1b[31mred", "\x7f", "\u202eabc", "\ufeff", "\ufffe", " ", ".hidden", "...", "-rf", "a b"),
+    *("%00", "%", "{}", "[]", "null", "\\", "'", '"', "$(id)", "con.txt:stream"),
+)
+"""Texts that a file system, a database or a terminal takes in a way of its own."""
+
+
+async def test_no_text_is_answered_as_a_fault_of_the_server(world: World) -> None:
+    wrong: list[str] = []
+    for operation in world.operations():
+        for value in operation.values:
+            if value.type != "string" or value.place == "header" or operation.path.endswith("/events"):
+                continue
+            for text in ODD_TEXTS:
+                sent = operation.request(world.right(operation) | {value.name: text})
+                answer = await world.send(sent)
+                if answer.status_code >= 500 or "Traceback" in answer.text:
+                    wrong.append(f"{operation} [{value.name}={text[:20]!r}]: {answer.status_code} {answer.text[:200]}")
+    assert wrong == []
+
+
+async def test_a_field_that_nobody_knows_is_refused_by_its_name(world: World) -> None:
+    before, wrong = await world.contents(), list[str]()
+    for operation in world.operations():
+        if operation.method == "GET":
+            continue
+        unknown = operation.request(world.right(operation), ("no_such_field", "1"))
+        wrong += complaints(operation, await world.send(unknown), "no_such_field")
+    assert wrong == []
+    assert await world.contents() == before
+
+
+@pytest.mark.parametrize("kind", ["urlencoded", "multipart"])
+@pytest.mark.parametrize(
+    ("path", "misspelt", "meant"),
+    [
+        ("batch/start-workflows", "batch_ids", "batch_id"),
+        ("document/ingest-document", "source_url", "source_uri"),
+        ("source-status", "delete_stal", "delete_stale"),
+        ("workflow/retry", "hardd", "hard"),
+        ("document/rollback", "versions", "version"),
+    ],
+)
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_a_misspelt_field_is_told_its_right_name(
+    world: World, path: str, misspelt: str, meant: str, kind: str
+) -> None:
+    form = {
+        "source": "files",
+        "source_uri": "/b",
+        "uri": "/a.txt",
+        "hashes": "{}",
+        "batch_id": "1",
+        "run_group_id": "1",
+    }
+    known = next(each for each in world.operations() if each.path == f"{A}/{path}")
+    sent = {name: text for name, text in form.items() if name in {value.name for value in known.values}}
+    sent[misspelt] = "1"
+    parts = {name: (None, text) for name, text in sent.items()}
+    address = f"{A}/{path}"
+    posting = world.client.post(address, data=sent) if kind == "urlencoded" else world.client.post(address, files=parts)
+    answer = await posting
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"] == f"{misspelt}: there is no such field; did you mean {meant!r}?"
+
+
+BAD_NAMES = {
+    "x" * 256: "has 256 bytes in UTF-8; the name of a database has at most 255",
+    "\u00e4" * 128: "has 256 bytes in UTF-8; the name of a database has at most 255",
+    "a\nb": "must not hold control characters",
+    ".hidden": "must not begin with a dot",
+}
+
+
+@pytest.mark.parametrize("route", ["lancedb/info", "lancedb/documents", "lancedb/vacuum", "search"])
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_a_name_that_no_database_can_have_is_refused(world: World, route: str, name: str) -> None:
+    answer = await world.client.get(f"{A}/{route}", params={"db": name, "q": "x"})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"].startswith(f"db: {BAD_NAMES[name]}")
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", *BAD_NAMES])
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_a_parameter_set_that_stores_nowhere_is_refused_when_it_is_saved(world: World, name: str) -> None:
+    before = await world.contents()
+    text = f"id: mine\nconfig:\n  store:\n    data_dir: {json.dumps(name)}\n"
+    answer = await world.client.post(f"{A}/workflow/param-sets", data={"yaml_content": text})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"].startswith("store.data_dir: must" if name not in BAD_NAMES else "store.data_dir: ")
+    assert await world.contents() == before
+
+
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_a_parameter_set_that_stores_nowhere_is_refused_when_it_is_used(world: World) -> None:
+    folder = get_settings().user_param_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "mine.yaml").write_text(f"id: mine\nconfig:\n  store: {{data_dir: {'x' * 256}}}\n")
+    use_registry(None)  # read the files again
+    form = {"batch_id": "1", "workflow_definition_id": "batch", "param_id": "mine"}
+    answer = await world.client.post(f"{A}/batch/start-workflows", data=form)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"].startswith("store.data_dir: has 256 bytes")
+
+
 @pytest.mark.parametrize(
     ("path", "possible"),
     [("batch/", "GET, POST"), ("sync-state/git:docs", "GET, PUT, DELETE"), ("document/by-uri", "DELETE")],
@@ -294,7 +402,15 @@ async def test_json_that_is_no_object_is_refused(world: World, path: str, method
     form = {"source": "files", "source_uri": "/b", "batch_id": "1", "commit_sha": "x", "hashes": "{}", field: text}
     if not text and field != "hashes":
         return  # left empty, it is not given, and the default is an object
-    answer = await world.client.request(method, f"{A}/{path}", data=form)
+    route = f"{A}/{path}".replace("sync-state/x", "sync-state/{source_id}")
+    known = {
+        value.name
+        for each in world.operations()
+        if (each.path, each.method) == (route, method)
+        for value in each.values
+    }
+    sent = {name: value for name, value in form.items() if name in known}
+    answer = await world.client.request(method, f"{A}/{path}", data=sent)
     assert answer.status_code in {400, 422}, answer.text
     assert answer.json()["error"].startswith(f"{field}: ")
     assert await world.contents() == before

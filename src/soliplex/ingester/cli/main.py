@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -91,8 +91,31 @@ def run_program(app: typer.Typer, commands: Mapping[str, str | Group], *, name: 
     try:
         lazy_group(app, commands)(prog_name=name)
     except IngesterError as error:
-        _report(error)
-        sys.exit(exit_code_of(error))
+        _end_with(error)
+    except Exception as error:
+        trouble = _trouble_of_the_database(error)
+        if trouble is None:
+            raise
+        _end_with(trouble)
+
+
+def _end_with(error: IngesterError) -> NoReturn:
+    _report(error)
+    sys.exit(exit_code_of(error))
+
+
+def _trouble_of_the_database(error: Exception) -> IngesterError | None:
+    """What is the matter with the database, where that is what ended the command."""
+    if "soliplex.ingester.lib.models" not in sys.modules:
+        return None
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.models.troubles import in_words
+
+    settings = get_settings()
+    told = in_words(error, settings.doc_db_url, waited=settings.sqlite_busy_timeout_seconds)
+    if told is not None:
+        told.__cause__ = error
+    return told
 
 
 def exit_code_of(error: IngesterError) -> int:

@@ -1,8 +1,8 @@
-"""Commands about the RAG databases: vacuum, vacuum-all, verify-db."""
+"""Commands about the upkeep of databases: vacuum, vacuum-all, verify-db."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,11 +11,12 @@ from soliplex.ingester.cli.output import AsJson, echo, print_json, print_rows
 from soliplex.ingester.lib.errors import IngesterError, LockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
 DatabaseName = Annotated[str, typer.Argument(metavar="DB", help="Name of a database below LANCEDB_DIR.")]
 Force = Annotated[bool, typer.Option("--force", help="Break the lock if another holds the database.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for whoever holds the database.")]
+_EXIT_CODES: Final = {"ok": 0, "nothing to do": 0, "failed": 1, "locked": 2}
 
 
 async def vacuum(db: DatabaseName, *, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
@@ -32,30 +33,73 @@ async def vacuum(db: DatabaseName, *, force: Force = False, wait: Wait = 0, as_j
 
 
 async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
+    """Compact every RAG database, and the database of documents.
+
+    Of SQLite, the file is written anew without the pages that deletions left; other writers wait meanwhile. PostgreSQL
+    is asked for what it does by itself from time to time. One that another holds, or that fails, does not stop the
+    others; the exit code is then 2, or 1.
+    """
+    await _vacuum_each(force=force, wait=wait, as_json=as_json, with_documents=True)
+
+
+async def vacuum_all_rag(*, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
     """Compact every RAG database.
 
     One that another holds, or that fails, does not stop the others; the exit code is then 2, or 1.
     """
-    from soliplex.ingester.cli.main import exit_code_of
+    await _vacuum_each(force=force, wait=wait, as_json=as_json, with_documents=False)
 
-    done: list[dict[str, Any]] = []
-    code = 0
+
+async def _vacuum_each(*, force: bool, wait: float, as_json: bool, with_documents: bool) -> None:
     async with open_database():
-        for name in await _database_names():
-            try:
-                done.append(await _vacuum(name, force=force, wait=wait))
-            except IngesterError as error:
-                done.append({"database": name, "status": "locked" if isinstance(error, LockedError) else "failed"})
-                done[-1]["error"] = str(error)
-                code = max(code, exit_code_of(error))
+        names = await _database_names()
+        done = [await _tried(name, "rag", _vacuum(name, force=force, wait=wait)) for name in names]
+        if with_documents:
+            done.append(await _tried("documents", "documents", _compact(wait)))
     if as_json:
         print_json(done)
     else:
+        if not any(each["kind"] == "rag" for each in done):
+            echo(_no_databases())
         for each in done:
             echo(_sentence(each), err="error" in each)
-        if not done:
-            echo(_no_databases())
-    raise typer.Exit(code)
+    raise typer.Exit(max((_EXIT_CODES[each["status"]] for each in done), default=0))
+
+
+async def _tried(name: str, kind: str, attempt: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """What came of it; a failure is told like the rest, and the next one has its turn."""
+    try:
+        return {**await attempt, "kind": kind}
+    except Exception as error:
+        told = error if isinstance(error, IngesterError) else _in_words(error)
+        if told is None:
+            raise
+        status = "locked" if isinstance(told, LockedError) else "failed"
+        return {"database": name, "kind": kind, "status": status, "error": str(told)}
+
+
+def _in_words(error: Exception) -> IngesterError | None:
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.models.troubles import in_words
+
+    settings = get_settings()
+    return in_words(error, settings.doc_db_url, waited=settings.sqlite_busy_timeout_seconds)
+
+
+async def _compact(wait: float) -> dict[str, Any]:
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.models.compacting import compact_database
+
+    done = await compact_database(wait=max(wait, get_settings().sqlite_busy_timeout_seconds))
+    return {
+        "database": done.name,
+        "status": "ok" if done.is_done else "nothing to do",
+        "bytes_before": done.bytes_before,
+        "bytes_after": done.bytes_after,
+        "bytes_free": done.bytes_free,
+        "is_held_back": done.is_held_back,
+        "broken_lock_of": None,
+    }
 
 
 async def verify_db(
@@ -205,7 +249,10 @@ def _sentence(done: dict[str, Any]) -> str:
     if "error" in done:
         return f"{done['database']}: {done['error']}"
     broken = f"; broke the lock of {done['broken_lock_of']}" if done["broken_lock_of"] else ""
-    return f"{done['database']}: {as_size(done['bytes_before'])} before, {as_size(done['bytes_after'])} now{broken}"
+    free = f" ({as_size(done['bytes_free'])} of deleted rows)" if done.get("bytes_free") else ""
+    later = "; the file shrinks as soon as nobody reads from before" if done.get("is_held_back") else ""
+    before, after = as_size(done["bytes_before"]), as_size(done["bytes_after"])
+    return f"{done['database']}: {before} before{free}, {after} now{broken}{later}"
 
 
 def _no_databases() -> str:

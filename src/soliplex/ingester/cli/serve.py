@@ -108,12 +108,16 @@ def _prepare(settings: Settings) -> None:
 
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.lib.models import Database
+    from soliplex.ingester.lib.models.troubles import wait_for_writer
 
     configure_logging(settings)
 
     async def open_once() -> None:
         await Database.initialize(settings.doc_db_url)
+        url = Database.engine().url
         await Database.close()
+        # The first thing a server does is to write its worker's row; what keeps it from that is told in a sentence.
+        await asyncio.to_thread(wait_for_writer, url, settings.sqlite_busy_timeout_seconds)
 
     asyncio.run(open_once())
 

@@ -59,7 +59,7 @@ COMMANDS: dict[str, str | Group] = {
         "RAG databases.",
         {
             "vacuum": "soliplex.ingester.cli.rag:vacuum",
-            "vacuum-all": "soliplex.ingester.cli.rag:vacuum_all",
+            "vacuum-all": "soliplex.ingester.cli.rag:vacuum_all_rag",
             "verify": "soliplex.ingester.cli.rag:verify_db",
         },
     ),

@@ -21,7 +21,7 @@ from soliplex.ingester.server.auth import DOCUMENTED
 from soliplex.ingester.server.errors import error_answers, install_error_answers
 from soliplex.ingester.server.lifespan import lifespan_of
 from soliplex.ingester.server.middleware import PREFIX, install_middleware
-from soliplex.ingester.server.parameters import GIVEN_ONCE
+from soliplex.ingester.server.parameters import IN_ORDER
 from soliplex.ingester.server.routes import ROUTERS, TAGS
 from soliplex.ingester.server.sites import Served
 
@@ -46,7 +46,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, se
     # The document asks for a key where the server does, and nowhere else.
     answers, asked = ((400, 401, 403, 422), [DOCUMENTED]) if settings.api_key_enabled else ((400, 403, 422), [])
     for router in ROUTERS:
-        app.include_router(router, prefix=PREFIX, dependencies=[GIVEN_ONCE, *asked], responses=error_answers(*answers))
+        app.include_router(router, prefix=PREFIX, dependencies=[IN_ORDER, *asked], responses=error_answers(*answers))
     install_error_answers(app, debug=settings.debug)
     install_middleware(app, settings, served or Served())
     return app

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.server.bodies import DRAINED, read_without_bound
+from soliplex.ingester.server.parameters import see_known
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks  # it exists for type checkers only
@@ -82,7 +83,8 @@ async def read_form[F](
 
 
 def validated[M: BaseModel](model: type[M], fields: Mapping[str, str]) -> M:
-    """The fields as the model has them. One that is left empty is one that is not given."""
+    """The fields as the model has them. One that is left empty is one that is not given; one it lacks is refused."""
+    see_known(fields, model.model_fields)
     try:
         return model.model_validate({name: value for name, value in fields.items() if value})
     except ValidationError as exc:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends, Query, Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 from starlette.datastructures import UploadFile
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import PaginatedResponse, RunStatus
+from soliplex.ingester.lib.wf.errors import suggestion
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, LARGEST_PAGE, Page, Paging
 
 LARGEST_INTEGER: Final = 2**31 - 1
 LARGEST_BIG_INTEGER: Final = 2**63 - 1
 DEFAULT_ROWS: Final = 50
+LONGEST_NAME: Final = 100
+"""Characters of a field's name that are repeated in an answer."""
+READING: Final = frozenset({"GET", "HEAD"})
 _FLAG: Final = TypeAdapter(bool)
 
 
@@ -143,8 +148,15 @@ async def _body_of(request: Request) -> dict[str, Any]:
     if kind in {"application/x-www-form-urlencoded", "multipart/form-data"}:
         form = (await request.form()).multi_items()
         see_given_once(name for name, _ in form)
-        return dict(form)
-    return await _json_object(request) if kind == "application/json" and await request.body() else {}
+        return _known(request, dict(form))
+    return _known(request, await _json_object(request)) if kind == "application/json" and await request.body() else {}
+
+
+def _known(request: Request, body: dict[str, Any]) -> dict[str, Any]:
+    route = request.scope.get("route")
+    if isinstance(route, APIRoute):
+        see_known(body, names_in_body(route))
+    return body
 
 
 async def _json_object(request: Request) -> dict[str, Any]:
@@ -166,7 +178,36 @@ def see_given_once(names: Iterable[str]) -> None:
         seen.add(name)
 
 
-async def _given_once(request: Request) -> None:
+def see_known(names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a value that no one reads: whoever sent it believes that it counts."""
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(name[:LONGEST_NAME], f"there is no such field; {suggestion(name, sorted(known))}")
+
+
+def names_in_body(route: APIRoute) -> frozenset[str]:
+    """The fields that a route takes in its body, as its documentation lists them."""
+    declared = {each.alias for dependant in _all(route.dependant) for each in dependant.body_params}
+    extra = route.openapi_extra or {}
+    written = (each["schema"]["properties"] for each in extra.get("requestBody", {}).get("content", {}).values())
+    return frozenset(declared.union(*written))
+
+
+def names_in_query(route: APIRoute) -> frozenset[str]:
+    """The names that a route takes in its query. One that reads its body by itself looks for fields there, too."""
+    declared = {each.alias for dependant in _all(route.dependant) for each in dependant.query_params}
+    written = (route.openapi_extra or {}).get("parameters", ())
+    anywhere = names_in_body(route) if route.body_field is None else frozenset[str]()
+    return anywhere | declared | {each["name"] for each in written if each["in"] == "query"}
+
+
+def _all(dependant: Dependant) -> Iterator[Dependant]:
+    yield dependant
+    for each in dependant.dependencies:
+        yield from _all(each)
+
+
+async def _in_order(request: Request) -> None:
     route = request.scope.get("route")
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
@@ -174,7 +215,11 @@ async def _given_once(request: Request) -> None:
         see_given_once(name for name in names if name not in lists)
     if isinstance(route, APIRoute) and route.body_field is not None:
         # FastAPI has read this form already. Forms that are streamed see to it themselves.
-        see_given_once(name for name, _ in (await request.form()).multi_items())
+        form = [name for name, _ in (await request.form()).multi_items()]
+        see_given_once(form)
+        see_known(form, names_in_body(route))
+    if names and isinstance(route, APIRoute) and request.method not in READING:
+        see_known(names, names_in_query(route))
 
 
 def _lists_of(route: APIRoute) -> frozenset[str]:
@@ -186,5 +231,6 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(get_origin(each) is list for each in get_args(annotation))
 
 
-GIVEN_ONCE: Final = Depends(_given_once)
-"""Every value of a request stands in it once."""
+IN_ORDER: Final = Depends(_in_order)
+"""Every value of a request stands in it once. One that changes something holds none that nobody knows: it would change
+something else than was asked. A question may, such as the number that some programs add to get past a cache."""

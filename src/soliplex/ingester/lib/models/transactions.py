@@ -172,7 +172,8 @@ class LoopLink:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as exc:
-                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or loop.time() > deadline:
+                # Its first byte: the rest tells whether a recovery, a snapshot or a writer is in the way.
+                if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or loop.time() > deadline:
                     raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, self.LONGEST_PAUSE)

@@ -54,7 +54,7 @@ from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRat
 from soliplex.ingester.lib.operations.recording import Change, Ingested
 from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
 from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
-from soliplex.ingester.lib.operations.starting import Started, start_document_workflow, start_workflows
+from soliplex.ingester.lib.operations.starting import Started, check_target, start_document_workflow, start_workflows
 from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
 from soliplex.ingester.lib.operations.sync_state import delete_sync_state, get_sync_state, put_sync_state
 from soliplex.ingester.lib.operations.versions import (
@@ -91,6 +91,7 @@ __all__ = [
     "VersionNotFoundError",
     "batch_status",
     "check_rag",
+    "check_target",
     "cleanup_orphans",
     "create_batch",
     "delete_document_uri_by_uri",

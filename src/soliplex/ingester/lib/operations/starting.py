@@ -13,7 +13,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.checks import LARGEST_INTEGER, checked_integer
 from soliplex.ingester.lib.operations.sql import SQL
-from soliplex.ingester.lib.rag import rag_path, rag_resource_key
+from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.runs import NewRun
@@ -113,13 +113,20 @@ def plan_start(
     )
 
 
+def check_target(params: ParameterSet) -> None:
+    """Refuse a parameter set that stores into a RAG database whose name none can have."""
+    data_dir = params.config.get(WorkflowStepType.STORE, {}).get("data_dir")
+    if data_dir is not None:
+        checked_rag_path(str(data_dir), f"{WorkflowStepType.STORE}.data_dir")
+
+
 def resource_keys(workflow: WorkflowDefinition, params: ParameterSet) -> dict[str, str]:
     """What the store steps need to themselves: the RAG database that the parameters name, where they name one."""
     keys: dict[str, str] = {}
     for step in workflow.steps:
         data_dir = effective_parameters(step, params).get("data_dir")
         if step.type == WorkflowStepType.STORE and data_dir:
-            keys[step.key] = rag_resource_key(rag_path(str(data_dir)))
+            keys[step.key] = rag_resource_key(checked_rag_path(str(data_dir), f"{step.key}.data_dir"))
     return keys
 
 

@@ -20,16 +20,26 @@ Knows no steps and no HTTP.
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.rag.locking import RagLock, RagLockedError, hold_rag_lock, rag_path, rag_resource_key
+from soliplex.ingester.lib.rag.locking import (
+    RagLock,
+    RagLockedError,
+    checked_rag_path,
+    hold_rag_lock,
+    problem_of_rag_name,
+    rag_path,
+    rag_resource_key,
+)
 from soliplex.ingester.lib.rag.upkeep import is_absent, record_checksum, vacuum
 from soliplex.ingester.lib.rag.writing import delete_documents
 
 __all__ = [
     "RagLock",
     "RagLockedError",
+    "checked_rag_path",
     "delete_documents",
     "hold_rag_lock",
     "is_absent",
+    "problem_of_rag_name",
     "rag_path",
     "rag_resource_key",
     "record_checksum",

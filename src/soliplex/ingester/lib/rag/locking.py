@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.errors import LockedError, NotFoundError
+from soliplex.ingester.lib.errors import InvalidInputError, LockedError, NotFoundError
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
@@ -29,6 +30,8 @@ from soliplex.ingester.lib.wf.operations.locks import find_resource_lock
 
 _log = logging.getLogger(__name__)
 
+LONGEST_NAME: Final = 255
+"""Bytes of a database's name: what file systems take for the name of a folder."""
 LOOK_AGAIN: Final = 0.05
 """Seconds between looks, give or take a half. A worker that stores takes the lock again within milliseconds: who looked
 seldom, or in step with it, would hardly ever find it free."""
@@ -57,11 +60,36 @@ class RagLock:
         return await operations.take_fence(self.key, self.holder_id, above=above)
 
 
-def rag_path(name: str) -> str:
-    """Where the database of this name lives: below LANCEDB_DIR, and nowhere else."""
+def rag_path(name: str, *, field: str = "db") -> str:
+    """Where the database of this name lives: below LANCEDB_DIR, and nowhere else.
+
+    A name that no database can have is refused under the `field` that it stood in.
+    """
     if not name or name in {".", ".."} or any(mark in name for mark in ("/", "\\", "\x00")):
         raise NotFoundError("RAG database", name)
+    if problem := problem_of_rag_name(name):
+        raise InvalidInputError(field, problem)
     return f"{lancedb_dir()}/{name}"
+
+
+def checked_rag_path(name: str, field: str) -> str:
+    """The same for a parameter: there, a path is a mistake and no database that does not exist."""
+    if problem := problem_of_rag_name(name):
+        raise InvalidInputError(field, problem)
+    return rag_path(name)
+
+
+def problem_of_rag_name(name: str) -> str | None:
+    """Why no database can have this name; None if one can."""
+    if not name or any(mark in name for mark in ("/", "\\")):
+        return "must be the name of a database below LANCEDB_DIR, and no path"
+    if name.startswith("."):
+        return "must not begin with a dot"
+    if any(unicodedata.category(each) in {"Cc", "Cs"} for each in name):
+        return "must not hold control characters or unpaired surrogates"
+    if (size := len(name.encode())) > LONGEST_NAME:
+        return f"has {size} bytes in UTF-8; the name of a database has at most {LONGEST_NAME}"
+    return None
 
 
 def lancedb_dir() -> str:

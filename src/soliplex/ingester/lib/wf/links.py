@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.statements import Call
 from soliplex.ingester.lib.models.transactions import Link, Rows, Script
+from soliplex.ingester.lib.models.troubles import is_busy
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +59,9 @@ async def insist[R](attempt: Callable[[], Awaitable[R]]) -> R:
         try:
             return await attempt()
         except TROUBLES_OF_THE_DATABASE as exc:
-            if is_about_the_data(exc) or (number >= _ENOUGH and await _database_answers()):
+            # While another process writes to SQLite, it answers questions and takes nothing: that will pass.
+            is_ours = is_about_the_data(exc) or (number >= _ENOUGH and not is_busy(exc) and await _database_answers())
+            if is_ours:
                 raise
             _log.warning("the database is in trouble, trying again: %s", exc)
         await asyncio.sleep(pause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,9 +23,16 @@ class ProtectedParameterSetError(ConflictError):
     """The parameter set must stay: it was shipped, or runs that have not ended use it."""
 
 
-def save_parameter_set(registry: Registry, folder: Path, yaml_content: str) -> ParameterSet:
-    """Check a parameter set and keep it as a file of its own. An id that is in use already is refused."""
+def save_parameter_set(
+    registry: Registry, folder: Path, yaml_content: str, *, check: Callable[[ParameterSet], None] | None = None
+) -> ParameterSet:
+    """Check a parameter set and keep it as a file of its own. An id that is in use already is refused.
+
+    `check` raises what else speaks against it: the engine does not know what its values mean.
+    """
     params = parameter_set_from_yaml(yaml_content, path=Path("yaml_content"))  # the field it came in
+    if check is not None:
+        check(params)
     path = folder / f"{params.id}.yaml"
     known = {each.id: each for each in registry.parameter_sets()}
     if params.id in known:

@@ -15,10 +15,11 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.embedding import EmbedOptions
 from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, ResourceLockKind, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
-from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, rag_path, rag_resource_key
+from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, problem_of_rag_name, rag_path, rag_resource_key
 from soliplex.ingester.lib.rag.metadata import index_metadata
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.writing import NewRagDocument, Placement, RagChunk, write_documents
+from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.vectors import identity_of
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
 from soliplex.ingester.lib.wf.work import ClaimedStep
@@ -64,6 +65,12 @@ async def _lock_of(target: str, step: ClaimedStep) -> AsyncGenerator[RagLock]:
         yield lock
 
 
+def _target(data_dir: str) -> str:
+    if problem := problem_of_rag_name(data_dir):
+        raise InvalidStepOptionError("store.data_dir", problem)
+    return rag_path(data_dir)
+
+
 class _Loaded:
     """A document on its way into the database."""
 
@@ -75,7 +82,7 @@ class _Loaded:
         parsed: dict[str, Any],
     ) -> None:
         self.step = step
-        self.target = rag_path(str(step["step_params"]["data_dir"]))
+        self.target = _target(str(step["step_params"]["data_dir"]))
         self.identity = identity
         self.document = _document(step, chunks, parsed)
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet
@@ -111,7 +112,8 @@ async def create_parameter_set(
     ],
 ) -> Saved:
     """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused."""
-    saved = save_parameter_set(get_registry(), get_settings().user_param_dir, yaml_content)
+    folder = get_settings().user_param_dir
+    saved = save_parameter_set(get_registry(), folder, yaml_content, check=operations.check_target)
     return Saved(message=f"Parameter set {saved.id} saved", id=saved.id, file_path=str(saved.source_path))
 
 
