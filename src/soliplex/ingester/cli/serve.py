@@ -57,6 +57,8 @@ def serve(
             port=port,
             uds=str(uds) if uds else None,
             loop="asyncio",  # as `si-cli worker`: what the worker does must not depend on where it runs
+            http="soliplex.ingester.server.connections:BoundedConnection",  # by name: each process imports it
+            ws="none",
             workers=workers,
             reload=reload,
             proxy_headers=proxy_headers,

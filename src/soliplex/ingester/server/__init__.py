@@ -4,6 +4,8 @@
     errors.py     the one table of errors and statuses           middleware.py  what every request passes through
     auth.py       who sends a request                            rate_limit.py  how often and how many uploads
     access.py     what is open, what changes something           sites.py       what pages of others may send
+    connections.py  bounds on heads, before anyone is asked      slots.py       turns of those who wait for bytes
+    bodies.py     how large and how slow a body may be           forms.py       forms of any size
     parameters.py what several routes take and give              feed.py        changes, for those who follow along
     health.py  metrics.py
 

@@ -1,17 +1,25 @@
-"""How much of a request's body is read.
+"""How much of a request's body is read, and how slowly it may come.
 
 A framework reads a form or a JSON object into memory as long as it comes. Here it reads `LARGEST_BODY`, unless the
 route reads the body by itself, block by block, and says so: uploads, and forms that have bounds of their own.
+
+A client that is waited for must send something: each body may keep the server waiting for so many seconds, and what
+comes of it earns new ones. Only time in which the server waits counts, not what it needs itself.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from soliplex.ingester.lib.config import ServerSettings
 
 LARGEST_BODY: Final = 8 << 20
 DRAINED: Final = 16 << 20
@@ -59,6 +67,68 @@ class BodyBound:
         bound = _Bound(receive)
         scope[_BOUND] = bound
         await self._app(scope, bound.receive, send)
+
+
+class Allowance:
+    """How long a body may still be waited for: never longer than the window, and bytes earn it at the lowest rate."""
+
+    def __init__(self, window: float, lowest_rate: float) -> None:
+        self._window = window
+        self._lowest_rate = lowest_rate
+        self.seconds = window
+
+    def count(self, waited: float, size: int) -> None:
+        """Note that so many bytes came after so many seconds."""
+        self.seconds = min(self._window, max(0.0, self.seconds - waited) + size / self._lowest_rate)
+
+
+class _Pace:
+    """Waits for the body of one request, for as long as it comes."""
+
+    def __init__(self, receive: Receive, allowance: Allowance, clock: Callable[[], float]) -> None:
+        self._receive = receive
+        self._allowance = allowance
+        self._clock = clock
+        self._is_whole = False
+        self.has_answer = False
+
+    async def receive(self) -> Message:
+        if self._is_whole or self.has_answer:
+            # Waits for the client to go away, for which it has all the time it wants.
+            return await self._receive()
+        started = self._clock()
+        try:
+            async with asyncio.timeout(self._allowance.seconds):
+                message = await self._receive()
+        except TimeoutError:
+            # As above: FastAPI gives no other exception a good answer.
+            problem = "body: comes too slowly; send it without long pauses, or in smaller requests"
+            raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, problem, {"Connection": "close"}) from None
+        self._allowance.count(self._clock() - started, len(message.get("body", b"")))
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+class BodyPace:
+    """Ends requests whose body does not come on."""
+
+    def __init__(self, app: ASGIApp, *, settings: ServerSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app = app
+        self._window = settings.request_body_timeout_seconds
+        self._lowest_rate = float(settings.request_body_min_rate)
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        pace = _Pace(receive, Allowance(self._window, self._lowest_rate), self._clock)
+
+        async def watched(message: Message) -> None:
+            pace.has_answer = True
+            await send(message)
+
+        await self._app(scope, pace.receive, watched)
 
 
 def read_without_bound(request: Request) -> None:

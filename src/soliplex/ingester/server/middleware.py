@@ -7,6 +7,7 @@
     Authentication    who sends it (auth.py)
     PlainPaths        no path that only seems to be another
     Origins           no changes for pages of other origins (sites.py)
+    BodyPace          how slowly a body may come (bodies.py)
     IngestGate        how many uploads, and how often (rate_limit.py)
     Failures          a bug becomes a JSON answer, and a traceback in the log
     BodyBound         how much of a body is read (bodies.py)
@@ -35,7 +36,7 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.server import metrics
 from soliplex.ingester.server.access import path_of
 from soliplex.ingester.server.auth import Authentication
-from soliplex.ingester.server.bodies import BodyBound
+from soliplex.ingester.server.bodies import BodyBound, BodyPace
 from soliplex.ingester.server.errors import answer_for, refuse
 from soliplex.ingester.server.rate_limit import IngestGate
 from soliplex.ingester.server.sites import Hosts, Origins, Served
@@ -69,6 +70,7 @@ def install_middleware(app: FastAPI, settings: Settings, served: Served) -> None
     app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
     app.add_middleware(IngestGate, settings=settings)
+    app.add_middleware(BodyPace, settings=settings)  # outside the gate: a client is not blamed for waiting there
     app.add_middleware(Origins, settings=settings, served=served)
     app.add_middleware(PlainPaths)
     app.add_middleware(Authentication, settings=settings)

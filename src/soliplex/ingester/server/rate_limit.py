@@ -5,7 +5,6 @@ Both are counted per process: behind several, a client gets so much from each.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import OrderedDict
@@ -18,6 +17,7 @@ from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.server.access import path_of
 from soliplex.ingester.server.auth import ANYONE, caller_of
 from soliplex.ingester.server.errors import RateLimitedError, answer_for
+from soliplex.ingester.server.slots import KEY, Slots
 
 INGEST_PATHS: Final = frozenset({"/api/v1/document/ingest-document", "/api/v1/document/upload"})
 _PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -56,7 +56,7 @@ class IngestGate:
     def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
         self._app = app
         self._limit = RateLimit(settings.rate_limit_ingest)
-        self._room = asyncio.Semaphore(settings.ingest_queue_concurrency)
+        self._slots = Slots(settings.ingest_queue_concurrency)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST" or path_of(scope) not in INGEST_PATHS:
@@ -67,8 +67,9 @@ class IngestGate:
         except RateLimitedError as error:
             await answer_for(error)(scope, receive, send)
             return
-        async with self._room:
-            await self._app(scope, receive, send)
+        async with self._slots.taken() as slot:
+            scope[KEY] = slot
+            await self._app(scope, slot.receiving(receive), send)
 
 
 def _client(scope: Scope) -> str:

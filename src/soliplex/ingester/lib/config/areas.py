@@ -264,7 +264,10 @@ class WorkerSettings(BaseSettings):
         description="Size of the pool for store steps, and of the pool for steps without a pool of their own.",
     )
     docling_concurrency: Count = Field(default=3, description="Size of the pool for parse steps.")
-    ingest_queue_concurrency: Count = Field(default=20, description="Most uploads a server takes in at the same time.")
+    ingest_queue_concurrency: Count = Field(
+        default=20,
+        description="Most uploads a server takes in at the same time, not counting those whose client is slow.",
+    )
     ingest_worker_concurrency: Count = Field(
         default=10,
         description="Accepted and not used: pools take their size from DOCLING_CONCURRENCY and WORKER_TASK_COUNT.",
@@ -326,6 +329,23 @@ class ServerSettings(BaseSettings):
         description="Host names the server answers to, such as `ingester.example.org` or `*.example.org`; `*` means "
         "any. Unset: any if every request needs the API key, else `localhost`, the name given to `--host`, and any "
         "address.",
+    )
+    request_head_limit: ByteSize = Field(
+        default=ByteSize(64 * 1024),
+        ge=1024,
+        description="Most bytes of a request's address and headers together; beyond it, 431.",
+        json_schema_extra={"default": "64KiB"},
+    )
+    request_head_timeout_seconds: Seconds = Field(
+        default=20, description="Longest that a connection may take to send the head of a request; beyond it, 408."
+    )
+    request_body_timeout_seconds: Seconds = Field(
+        default=30, description="Longest pause in the body of a request; beyond it, 408."
+    )
+    request_body_min_rate: ByteSize = Field(
+        default=ByteSize(1000),
+        gt=0,
+        description="Bytes per second below which a body counts as paused; those that come make up for pauses.",
     )
     enable_hsts: bool = Field(default=False, description="Tell browsers to use HTTPS only; set it once HTTPS works.")
 

@@ -13,13 +13,15 @@ import shutil
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 from uuid import uuid4
 
-from soliplex.ingester.lib.storage.blobs import BLOCK
 from soliplex.ingester.lib.storage.errors import DocumentTooLargeError, NoRoomError, StoreUnavailableError
 from soliplex.ingester.lib.storage.fs import make_folders
 from soliplex.ingester.lib.storage.threads import in_thread
+
+GATHERED: Final = 256 << 10
+"""Bytes that are written in one go. Every upload whose client is slow holds up to so many in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,14 @@ class Spool:
 
 
 async def _blocks(content: AsyncIterable[bytes], limit: int | None) -> AsyncIterator[bytes]:
-    """The content in blocks of at least BLOCK bytes, but for the last; it ends as soon as the limit is passed."""
+    """The content in blocks of at least GATHERED bytes, but for the last; it ends as soon as the limit is passed."""
     gathered, total = bytearray(), 0
     async for piece in content:
         total += len(piece)
         if limit is not None and total > limit:
             raise DocumentTooLargeError(limit)
         gathered += piece
-        if len(gathered) >= BLOCK:
+        if len(gathered) >= GATHERED:
             yield bytes(gathered)
             gathered.clear()
     if gathered:

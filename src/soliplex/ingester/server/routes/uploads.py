@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from soliplex.ingester.lib.storage import Received, get_artifacts
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
 from soliplex.ingester.server.parameters import Id, Priority, Text, TextIfAny
+from soliplex.ingester.server.slots import fetched_in_turn
 
 router = APIRouter(prefix="/document", tags=["document"])
 
@@ -135,7 +137,8 @@ class _Upload:
             return await operations.ingest_received(received, new)
         if fields.input_uri is None:
             raise InvalidInputError("file", "is missing: send a file, or an input_uri to fetch it from")
-        return await operations.ingest_document(fetch(fields.input_uri, limit=self._limit), new, limit=self._limit)
+        async with aclosing(fetch(fields.input_uri, limit=self._limit)) as blocks:
+            return await operations.ingest_document(fetched_in_turn(request, blocks), new, limit=self._limit)
 
     async def discard(self) -> None:
         if self._received is not None:
