@@ -44,6 +44,12 @@ def echo(value: Any) -> Any:
     return value
 
 
+def loop_forever_noting_its_process(path: str) -> None:
+    Path(path).write_text(str(os.getpid()), encoding="utf-8")
+    while True:
+        pass
+
+
 def pid() -> int:
     return os.getpid()
 

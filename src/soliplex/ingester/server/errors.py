@@ -33,6 +33,7 @@ from soliplex.ingester.lib.errors import (
 from soliplex.ingester.lib.fetching import FetchFailedError
 from soliplex.ingester.lib.guarded_http import ForbiddenAddressError
 from soliplex.ingester.lib.models import NotInitializedError
+from soliplex.ingester.lib.operations.apart import BusyError, TooMuchWorkError
 from soliplex.ingester.lib.storage import (
     DocumentTooLargeError,
     InvalidKeyError,
@@ -103,6 +104,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     ConflictError: HTTPStatus.CONFLICT,
     LockedError: HTTPStatus.CONFLICT,
     DocumentTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    TooMuchWorkError: HTTPStatus.UNPROCESSABLE_ENTITY,
     RateLimitedError: HTTPStatus.TOO_MANY_REQUESTS,
     IngesterError: HTTPStatus.INTERNAL_SERVER_ERROR,
     # What this server is not set up for: repeating the request would not help.
@@ -110,6 +112,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     # The fault of another server, which may do better next time.
     FetchFailedError: HTTPStatus.BAD_GATEWAY,
     StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    BusyError: HTTPStatus.SERVICE_UNAVAILABLE,
     NotInitializedError: HTTPStatus.SERVICE_UNAVAILABLE,
     **dict.fromkeys(TROUBLES_OF_THE_DATABASE, HTTPStatus.SERVICE_UNAVAILABLE),
 }

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.models import Database, NotInitializedError
 from soliplex.ingester.lib.operations import removals_tended
+from soliplex.ingester.lib.operations.apart import kept_apart
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.runner import Worker
@@ -37,6 +38,7 @@ def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI],
             _open_database(settings),
             removals_tended(),
             readers_kept(),
+            kept_apart(),
             _working(settings, with_worker=with_worker) as worker,
             _feeding() as feed,
         ):

@@ -62,6 +62,7 @@ from soliplex.ingester.lib.operations.versions import (
     StoredVersion,
     VersionDiff,
     diff_versions,
+    diff_versions_as_json,
     list_versions,
     roll_back,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "delete_sync_state",
     "delete_uris",
     "diff_versions",
+    "diff_versions_as_json",
     "document_history",
     "document_info",
     "documents_of_batch",

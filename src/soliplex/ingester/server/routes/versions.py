@@ -12,6 +12,7 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import PaginatedResponse
 from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
 from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.leaving import unless_client_leaves
 from soliplex.ingester.server.parameters import ID_SCHEMA, LARGEST_INTEGER, AskedPage, Id, Text, given, required
 from soliplex.ingester.server.parameters import required_id as required_number
 
@@ -104,20 +105,25 @@ async def list_versions(request: Request, response: Response, asked: AskedPage, 
 @router.get(
     "/diff",
     summary="What differs between two versions of a URI",
-    responses={200: _example(_DIFF), **error_answers(400, 404, 409)},
+    response_model=VersionDiff,
+    responses={200: _example(_DIFF), **error_answers(400, 404, 409, 503)},
 )
 async def diff_versions(
+    request: Request,
     uri: URI,
     source: Source,
     from_version: Annotated[Id | None, Query(alias="from", description="Default: the one before `to`.")] = None,
     to_version: Annotated[Id | None, Query(alias="to", description="Default: the current one.")] = None,
     context: Annotated[int, Query(ge=0, le=1000, description="Lines shown around each change.")] = 3,
-) -> VersionDiff:
+) -> Response:
     """The parsed text line by line, and the chunks: kept, added and removed. 409 where one of the two was never parsed.
+
+    422 where the two are too large to be compared, or it takes too long; the work ends when the client goes away.
 
     A chunk is kept if it has the same text below the same headings; it needs no new vector.
     """
-    return await operations.diff_versions(uri, source, from_version, to_version, context=context)
+    work = operations.diff_versions_as_json(uri, source, from_version, to_version, context=context)
+    return Response(await unless_client_leaves(request, work), media_type="application/json")
 
 
 _NAMED: Final = {"type": "string", "minLength": 1}

@@ -2,6 +2,7 @@
 
     listing    which versions there are, and what is still stored of each
     diffing    what differs between two, in text and in chunks
+    line_diff  which lines of two texts are the same
     rollback   an earlier content becomes the newest version
 
 History is only ever added to: going back makes a new version, which says which one it repeats.
@@ -16,6 +17,7 @@ from soliplex.ingester.lib.operations.versions.diffing import (
     TextDiff,
     VersionDiff,
     diff_versions,
+    diff_versions_as_json,
 )
 from soliplex.ingester.lib.operations.versions.finding import is_known
 from soliplex.ingester.lib.operations.versions.listing import StoredVersion, list_versions
@@ -31,6 +33,7 @@ __all__ = [
     "TextDiff",
     "VersionDiff",
     "diff_versions",
+    "diff_versions_as_json",
     "is_known",
     "list_versions",
     "roll_back",

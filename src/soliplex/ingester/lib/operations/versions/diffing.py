@@ -1,27 +1,38 @@
-"""What differs between two versions: their text line by line, and their chunks by identity."""
+"""What differs between two versions: their text line by line, and their chunks by identity.
+
+How much work that is, those decide who wrote the documents: so large ones are compared apart (`apart.py`), where the
+answer is written as JSON too. Nothing of their size is then left for this process to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from pydantic import TypeAdapter
+
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import ArtifactType
+from soliplex.ingester.lib.operations.apart import TooMuchWorkError, run_apart
 from soliplex.ingester.lib.operations.errors import NotParsedError, VersionGoneError
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.versions.finding import Place, Version, find_place, find_version
+from soliplex.ingester.lib.operations.versions.line_diff import unified
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.visible import visible
 
 CONTEXT: Final = 3
 """Lines that are shown around a change."""
+SMALL: Final = 256 << 10
+"""Bytes of all that is compared up to which a thread does it sooner than a process would be there."""
+LARGEST: Final = 64 << 20
+"""Bytes of one side, text or chunks, that are compared at all."""
 
 
 class ChunkChange(StrEnum):
@@ -90,20 +101,36 @@ async def diff_versions(
     context: int = CONTEXT,
 ) -> VersionDiff:
     """Compare two versions: by default the current one with the one before it."""
+    text = await diff_versions_as_json(uri, source, from_version, to_version, context=context)
+    return await asyncio.to_thread(TypeAdapter(VersionDiff).validate_json, text)
+
+
+async def diff_versions_as_json(
+    uri: str,
+    source: str,
+    from_version: int | None = None,
+    to_version: int | None = None,
+    *,
+    context: int = CONTEXT,
+) -> bytes:
+    """The same as JSON. TooMuchWorkError where the two are too large; cancelled, the work ends."""
     place = await find_place(uri, source)
     newer = await find_version(place, place.version if to_version is None else to_version)
     older = await find_version(place, await _before(place, newer) if from_version is None else from_version)
     made = await stored_artifacts((older.hash, newer.hash))
-    return VersionDiff(
-        uri,
-        source,
-        older.version,
-        older.hash,
-        newer.version,
-        newer.hash,
-        await _diff_texts(place, older, newer, made, context),
-        await _diff_chunks(older, newer, made),
+    sides = _Sides(
+        (uri, source, older.version, older.hash, newer.version, newer.hash),
+        await _texts(place, older, newer, made),
+        await _chunks(older, newer, made),
+        context,
     )
+    if sides.size <= SMALL:
+        return await asyncio.to_thread(compared_as_json, sides)
+    answer = await run_apart(
+        f"comparing versions {older.version} and {newer.version} of {uri!r}", _COMPARED_AS_JSON, {"sides": sides}
+    )
+    assert isinstance(answer, bytes)
+    return answer
 
 
 async def _before(place: Place, newer: Version) -> int:
@@ -135,21 +162,50 @@ def _configurations(kind: ArtifactType, older: Sequence[Made], newer: Sequence[M
     return _Pair(before[0], after[0]) if shared is None else _Pair(shared, shared)
 
 
-async def _diff_texts(
-    place: Place, older: Version, newer: Version, made: Mapping[str, Sequence[Made]], context: int
-) -> TextDiff:
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """What the two versions have of a kind."""
+
+    before: bytes
+    after: bytes
+    is_same_configuration: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """All that is needed to compare two versions."""
+
+    place: tuple[str, str, int, str, int, str]
+    """As `VersionDiff` begins."""
+    texts: _Both
+    chunks: _Both | None
+    context: int
+
+    @property
+    def size(self) -> int:
+        return sum(len(both.before) + len(both.after) for both in (self.texts, self.chunks) if both is not None)
+
+
+async def _texts(place: Place, older: Version, newer: Version, made: Mapping[str, Sequence[Made]]) -> _Both:
     for version in (older, newer):
         _see_that_it_is_parsed(place, version, made[version.hash])
-    pair = _configurations(ArtifactType.PARSED_MD, made[older.hash], made[newer.hash])
-    assert pair is not None, "both are parsed"
-    before, after = await asyncio.gather(
-        _read(older.hash, ArtifactType.PARSED_MD, pair.older), _read(newer.hash, ArtifactType.PARSED_MD, pair.newer)
-    )
-    # A newline in a URI would begin a line that looks like one of the diff.
-    names = tuple(f"{visible(place.uri)} (version {version.version})" for version in (older, newer))
-    lines = await asyncio.to_thread(unified, before.decode(), after.decode(), names, context)
-    changes = [line[:1] for line in lines[2:]]
-    return TextDiff(changes.count("+"), changes.count("-"), "\n".join(lines), pair.is_same)
+    both = await _read_both(ArtifactType.PARSED_MD, older, newer, made)
+    assert both is not None, "both are parsed"
+    return both
+
+
+async def _chunks(older: Version, newer: Version, made: Mapping[str, Sequence[Made]]) -> _Both | None:
+    return await _read_both(ArtifactType.CHUNKS, older, newer, made)
+
+
+async def _read_both(
+    kind: ArtifactType, older: Version, newer: Version, made: Mapping[str, Sequence[Made]]
+) -> _Both | None:
+    pair = _configurations(kind, made[older.hash], made[newer.hash])
+    if pair is None:
+        return None
+    before, after = await asyncio.gather(_read(older, kind, pair.older), _read(newer, kind, pair.newer))
+    return _Both(before, after, pair.is_same)
 
 
 def _see_that_it_is_parsed(place: Place, version: Version, made: Sequence[Made]) -> None:
@@ -160,27 +216,30 @@ def _see_that_it_is_parsed(place: Place, version: Version, made: Sequence[Made])
     raise NotParsedError(place.uri, version.version, "it was never parsed, or what was parsed of it has been deleted")
 
 
-def unified(before: str, after: str, names: Sequence[str], context: int = CONTEXT) -> list[str]:
-    """The lines of a unified diff, without line ends; none where the texts are the same."""
-    old, new = before.splitlines(), after.splitlines()
-    return list(difflib.unified_diff(old, new, *names, lineterm="", n=context))
+def compared_as_json(sides: _Sides) -> bytes:
+    """Compare, and write the `VersionDiff` down."""
+    text = _diff_texts(sides)
+    found = VersionDiff(*sides.place, text, _diff_chunks(sides.chunks) if sides.chunks else None)
+    return json.dumps(asdict(found), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-async def _diff_chunks(older: Version, newer: Version, made: Mapping[str, Sequence[Made]]) -> ChunkDiff | None:
-    pair = _configurations(ArtifactType.CHUNKS, made[older.hash], made[newer.hash])
-    if pair is None:
-        return None
-    before, after = await asyncio.gather(
-        _read(older.hash, ArtifactType.CHUNKS, pair.older), _read(newer.hash, ArtifactType.CHUNKS, pair.newer)
-    )
-    return await asyncio.to_thread(_compared, before, after, is_same_configuration=pair.is_same)
+_COMPARED_AS_JSON: Final = f"{compared_as_json.__module__}.{compared_as_json.__name__}"
 
 
-def _compared(before: bytes, after: bytes, *, is_same_configuration: bool) -> ChunkDiff:
-    chunks = merged_chunks(json.loads(before), json.loads(after))
+def _diff_texts(sides: _Sides) -> TextDiff:
+    uri, _, older, _, newer, _ = sides.place
+    # A newline in a URI would begin a line that looks like one of the diff.
+    names = tuple(f"{visible(uri)} (version {version})" for version in (older, newer))
+    lines = unified(sides.texts.before.decode(), sides.texts.after.decode(), names, sides.context)
+    changes = Counter(line[:1] for line in lines[2:])
+    return TextDiff(changes["+"], changes["-"], "\n".join(lines), sides.texts.is_same_configuration)
+
+
+def _diff_chunks(both: _Both) -> ChunkDiff:
+    chunks = merged_chunks(json.loads(both.before), json.loads(both.after))
     counts = Counter(chunk.change for chunk in chunks)
     kept, added, removed = (counts[change] for change in ChunkChange)
-    return ChunkDiff(kept, added, removed, chunks, is_same_configuration)
+    return ChunkDiff(kept, added, removed, chunks, both.is_same_configuration)
 
 
 def merged_chunks(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[DiffedChunk]:
@@ -214,5 +273,10 @@ def _diffed(chunk: Mapping[str, Any], change: ChunkChange) -> DiffedChunk:
     )
 
 
-async def _read(doc_hash: str, kind: ArtifactType, config_id: int) -> bytes:
-    return await get_artifacts().read(doc_hash, kind, config_id)
+async def _read(version: Version, kind: ArtifactType, config_id: int) -> bytes:
+    content = await get_artifacts().read(version.hash, kind, config_id)
+    if len(content) > LARGEST:
+        raise TooMuchWorkError(
+            f"comparing version {version.version}", f"would mean to read more than {LARGEST >> 20} MiB of its {kind}"
+        )
+    return content
