@@ -73,6 +73,11 @@ def serve(
 
 def app_with_worker() -> FastAPI:
     """The application of a server process that works off steps too."""
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.rag.opening import import_early
+
+    if get_settings().do_rag:
+        import_early()
     return _app(with_worker=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import os
 from collections.abc import AsyncGenerator, Mapping
@@ -13,6 +14,9 @@ from typing import Any, Final, NamedTuple
 from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.wf.errors import PermanentError
+
+CLIENT: Final = "haiku.rag.client.client"
+"""Not the package `haiku.rag.client`: that imports everything at the first look at its `HaikuRAG`, wherever that is."""
 
 
 class EmbeddingIdentity(NamedTuple):
@@ -52,7 +56,7 @@ async def open_rag(
     db_path: str | Path, identity: EmbeddingIdentity | None, *, create: bool = False, read_only: bool = False
 ) -> AsyncGenerator[Any]:
     """The database, by haiku.rag. Without an identity, whatever made its vectors will do."""
-    haiku = await imported("haiku.rag.client")
+    haiku = await imported(CLIENT)
     client = haiku.HaikuRAG(
         None if is_remote(db_path) else Path(db_path),
         config=await haiku_config(db_path, identity),
@@ -133,9 +137,26 @@ _imported: Final[dict[str, Any]] = {}
 
 
 async def imported(module: str) -> Any:
-    """The module; the first import takes seconds, for which the loop must not stand still."""
+    """The module; the first import takes seconds, for which the loop must not stand still.
+
+    Not quite: loading a large library in C keeps all threads waiting for tenths of a second. A process that others wait
+    for imports early (`import_early`).
+    """
     if module not in _imported:  # not sys.modules, which also has those whose import is under way
-        os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
-        os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # or Lance would warn of what nobody asked for
-        _imported[module] = await asyncio.to_thread(importlib.import_module, module)
+        _imported[module] = await asyncio.to_thread(_import, module)
     return _imported[module]
+
+
+def import_early() -> None:
+    """Import haiku.rag now, before a server answers anyone: later, all its clients would notice."""
+    for module in (CLIENT, "haiku.rag.store.exceptions", "haiku.rag.config", "haiku.rag.store.info", "lancedb.index"):
+        _imported[module] = _import(module)
+    # Half a million objects that stay for good: looking through them for garbage would take tenths of a second.
+    gc.collect()
+    gc.freeze()
+
+
+def _import(module: str) -> Any:
+    os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
+    os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # or Lance would warn of what nobody asked for
+    return importlib.import_module(module)

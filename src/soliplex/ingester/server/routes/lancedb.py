@@ -107,7 +107,6 @@ async def vacuum(db: Name) -> Any:
     try:
         path = await reading.existing_path(db)
         async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.WEB, max_wait=0) as lock:
-            await reading.imported("haiku.rag.client")
             await rag.vacuum(path, fence=lock)
     except NotFoundError as error:
         return _refusal(HTTPStatus.NOT_FOUND, NotVacuumed(status="not_found", error=str(error)))
