@@ -22,7 +22,7 @@ IDS: Final = [1, 2]
 CASES: Final[list[tuple[Statements, str, dict[str, Any]]]] = [
     (SQL, "stored_uris", {"uris": NAMES, "source": "s"}),
     (SQL, "etags_of_documents", {"hashes": NAMES}),
-    (SQL, "stale_uris", {"uris": NAMES, "source": "s"}),
+    (SQL, "uris_of_source", {"source": "s", "after": "a", "most": 10}),
     (SQL, "uris_by_name", {"uris": NAMES, "source": "s"}),
     (SQL, "uris_of_documents", {"hashes": NAMES}),
     (SQL, "hashes_without_uris", {"hashes": NAMES}),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_to_bytes
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
@@ -32,8 +32,12 @@ LARGEST_FIELD: Final = 2 << 20
 ROOM_FOR_FIELDS: Final = 64 << 10
 """Of a body's length, what may belong to fields after the file."""
 
+UNQUOTED: Final = 64 << 10
+"""Bytes of a urlencoded value that are decoded in one go."""
+
 BODY: Final = "body"
 
+_MARK: Final = re.compile(rb"[=&]")
 _PLAIN: Final = re.compile(rb'form-data; name="([^"\\;%]+)"(?:; filename="([^"\\;%]*)")?')
 """How most clients name a part, with nothing in it that would have to be read twice."""
 
@@ -73,7 +77,7 @@ async def read_form[F](
     try:
         boundary = _boundary_of(request)
         if boundary is None:
-            return Form(await _read_urlencoded(body, largest))
+            return await _Urlencoded[F](body, largest).read(file, take)
         return await _Multipart[F](body, boundary, largest).read(file, take)
     except ClientDisconnect as exc:
         raise InvalidInputError(BODY, "ended before all of it had come") from exc
@@ -136,24 +140,116 @@ class _Body:
             return
 
 
-async def _read_urlencoded(body: _Body, largest: int) -> dict[str, str]:
-    text = bytearray()
-    while (chunk := await body.next()) is not None:
-        text += chunk
-        if len(text) > largest * 3:  # each byte may be written as three
-            raise DocumentTooLargeError(largest, f"the form is larger than {largest * 3} bytes")
+class _Urlencoded[F]:
+    """The fields of a urlencoded form, one after the other, decoded as they come."""
+
+    def __init__(self, body: _Body, largest: int) -> None:
+        self._body = body
+        self._largest = largest
+        self._rest = b""
+        self._read = 0
+        self._is_whole = False
+
+    async def read(self, file: str | None, take: FileReader[F] | None) -> Form[F]:
+        fields: dict[str, str] = {}
+        taken: list[F] = []
+        while (name := await self._name()) is not None:
+            if take is not None and name == file:
+                if taken:
+                    raise InvalidInputError(name, "is given more than once")
+                part = FilePart(self._value(), "", "", None)
+                taken.append(await take(part, fields))
+                async for _ in part.content:
+                    pass
+            else:
+                _add(fields, name, await self._field())
+        return Form(fields, taken[0] if taken else None)
+
+    async def _name(self) -> str | None:
+        """The name of the next field, up to its `=`; None after the last."""
+        name = bytearray()
+        while self._rest or await self._more():
+            found = _MARK.search(self._rest)
+            end = found.start() if found else None
+            name += self._rest[:end]
+            if len(name) > LARGEST_FIELD:
+                raise InvalidInputError(BODY, "has a field with too long a name")
+            if end is None:
+                self._rest = b""
+            elif self._rest[end : end + 1] == b"=":
+                self._rest = self._rest[end + 1 :]
+                return _unquoted_text(name)
+            else:
+                if name:
+                    self._rest = self._rest[end:]  # a name alone; its value ends here
+                    return _unquoted_text(name)
+                self._rest = self._rest[end + 1 :]
+        return _unquoted_text(name) if name else None
+
+    async def _value(self) -> AsyncIterator[bytes]:
+        """What the field holds, up to the next `&`."""
+        while self._rest or await self._more():
+            value, mark, rest = self._rest.partition(b"&")
+            # A character that is written as %xx may come in two pieces.
+            held = (
+                b"" if mark else next((value[-at:] for at in (1, 2) if value[-at : len(value) - at + 1] == b"%"), b"")
+            )
+            self._rest = rest if mark else b""
+            for start, end in _whole_escapes(value[: len(value) - len(held)]):
+                yield unquote_to_bytes(value[start:end].replace(b"+", b" "))
+            if mark:
+                return
+            if held and not await self._more():
+                yield held
+                return
+            self._rest = held + self._rest
+
+    async def _field(self) -> str:
+        value = bytearray()
+        async for block in self._value():
+            value += block
+        return _utf8(value)
+
+    async def _more(self) -> bool:
+        """Read on; False after the end."""
+        while not self._is_whole:
+            chunk = await self._body.next()
+            if chunk is None:
+                self._is_whole = True
+            elif chunk:
+                self._read += len(chunk)
+                if self._read > self._largest * 3:  # each byte may be written as three
+                    raise DocumentTooLargeError(self._largest, f"the form is larger than {self._largest * 3} bytes")
+                if not chunk.isascii():
+                    raise _not_urlencoded()
+                self._rest = bytes(chunk)
+                return True
+        return False
+
+
+def _whole_escapes(value: bytes) -> Iterator[tuple[int, int]]:
+    """Where pieces of some milliseconds begin and end, none of them within a `%xx`."""
+    start = 0
+    while start < len(value):
+        end = min(len(value), start + UNQUOTED)
+        end += next((3 - back for back in (1, 2) if end < len(value) and value[end - back] == ord("%")), 0)
+        yield start, min(end, len(value))
+        start = end
+
+
+def _unquoted_text(name: bytearray) -> str:
+    return _utf8(unquote_to_bytes(bytes(name).replace(b"+", b" ")))
+
+
+def _utf8(value: bytes | bytearray) -> str:
     try:
-        pairs = parse_qsl(
-            text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict", encoding="utf-8"
-        )
-    except UnicodeError as exc:
-        raise InvalidInputError(BODY, "must be urlencoded UTF-8") from exc
-    except ValueError as exc:
-        raise InvalidInputError(BODY, f"must have at most {MOST_FIELDS} fields") from exc
-    fields: dict[str, str] = {}
-    for name, value in pairs:
-        _add(fields, name, value)
-    return fields
+        return value.decode()
+    except UnicodeDecodeError as exc:
+        raise _not_urlencoded() from exc
+
+
+def _not_urlencoded() -> InvalidInputError:
+    return InvalidInputError(BODY, "must be urlencoded UTF-8")
 
 
 def _add(fields: dict[str, str], name: str, value: str) -> None:

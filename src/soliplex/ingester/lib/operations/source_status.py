@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.operations.checks import checked_name, see_storable_text
 from soliplex.ingester.lib.operations.deletion import delete_uris
 from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.pieces import PIECE, in_pieces
 
 _PREFIXES: Final = ("sha256", "sha-256", "sha", "xx", "md5", "etag")
 
@@ -36,16 +37,28 @@ async def source_status(source: str, hashes: Mapping[str, Any], *, delete_stale:
     A hash is a text, or an object with `sha256` and `etag`.
     """
     name = checked_name("source", source)
-    claimed = {uri: _claimed(uri, value) for uri, value in hashes.items()}
-    uris = list(claimed)
-    see_storable_text("hashes", "".join(uris))
-    stored = {row["uri"]: row["doc_hash"] for row in await read(SQL.stored_uris(source=name, uris=uris))}
-    etags = await _etags([stored[uri] for uri, claim in claimed.items() if claim.etag and uri in stored])
-    status = {uri: _compare(claim, stored.get(uri), etags) for uri, claim in claimed.items()}
+    status: dict[str, dict[str, str]] = {}
+    async for piece in in_pieces(hashes.items()):
+        status.update(await _status_of(name, {uri: _claimed(uri, value) for uri, value in piece}))
     if not delete_stale:
         return SourceStatus(status)
-    stale = [row["uri"] for row in await read(SQL.stale_uris(source=name, uris=uris))]
-    return SourceStatus(status, (await delete_uris(name, stale)).document_uris)
+    return SourceStatus(status, (await delete_uris(name, await _stale_uris(name, status))).document_uris)
+
+
+async def _status_of(source: str, claimed: Mapping[str, _Claimed]) -> dict[str, dict[str, str]]:
+    see_storable_text("hashes", "".join(claimed))
+    stored = {row["uri"]: row["doc_hash"] for row in await read(SQL.stored_uris(source=source, uris=list(claimed)))}
+    etags = await _etags([stored[uri] for uri, claim in claimed.items() if claim.etag and uri in stored])
+    return {uri: _compare(claim, stored.get(uri), etags) for uri, claim in claimed.items()}
+
+
+async def _stale_uris(source: str, sent: Container[str]) -> list[str]:
+    stale: list[str] = []
+    after = ""
+    while rows := await read(SQL.uris_of_source(source=source, after=after, most=PIECE)):
+        stale += [row["uri"] for row in rows if row["uri"] not in sent]
+        after = rows[-1]["uri"]
+    return stale
 
 
 def _claimed(uri: str, value: Any) -> _Claimed:

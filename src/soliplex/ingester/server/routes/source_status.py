@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.operations.checks import parse_object
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.operations.checks import see_storable
+from soliplex.ingester.lib.pieces import json_in_pieces, read_large_object
+from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.forms import read_form, validated
+from soliplex.ingester.server.forms import FilePart, read_form, validated
 from soliplex.ingester.server.parameters import Text
 
 router = APIRouter(prefix="/source-status", tags=["source-status"])
 
 LARGEST: Final = 256 << 20
 """About a million URIs with their hashes."""
+FIELD: Final = "hashes"
+ESCAPED: Final = "\\u"
+"""Has what was read looked at for characters that cannot be stored, however they were written."""
 
 
 class Sent(BaseModel):
@@ -61,13 +68,55 @@ _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     openapi_extra=_BODY,
     responses={**_ANSWER, **error_answers(400, 413)},
 )
-async def source_status(request: Request) -> JSONResponse:
-    """A hundred thousand URIs may be asked about at once."""
-    form = await read_form(request, largest=LARGEST)
-    sent = validated(Sent, form.fields)
-    hashes = parse_object("hashes", sent.hashes, largest=LARGEST)
-    found = await operations.source_status(sent.source, hashes, delete_stale=sent.delete_stale)
+async def source_status(request: Request) -> StreamingResponse:
+    """A million URIs may be asked about at once."""
+    form = await read_form(request, file="hashes", take=_read_hashes, largest=LARGEST)
+    # The hashes are read already, as they came: the model only sees whether there were any.
+    sent = validated(Sent, form.fields | ({} if form.file is None else {"hashes": "{}"}))
+    found = await operations.source_status(sent.source, form.file or {}, delete_stale=sent.delete_stale)
     # Not by a model: checking a hundred thousand rows that were made here would take longer than finding them.
+    status = await json_in_pieces(found.status)
     if sent.delete_stale:
-        return JSONResponse({"status": found.status, "deleted_count": found.deleted_count})
-    return JSONResponse(found.status)
+        status = [b'{"status":', *status, b',"deleted_count":%d}' % found.deleted_count]
+    return StreamingResponse(
+        _each(status), media_type="application/json", headers={"Content-Length": str(sum(map(len, status)))}
+    )
+
+
+async def _read_hashes(part: FilePart, _fields: Mapping[str, str]) -> dict[str, Any] | None:
+    """The hashes; None if the field was left empty."""
+    hashes: dict[str, Any] = {}
+    sent = _Counted(part.content)
+    try:
+        async for some in read_large_object(sent.blocks()):
+            see_storable(FIELD, ESCAPED, some)
+            hashes |= some
+    except RecursionError:
+        raise InvalidInputError(FIELD, "is nested too deeply") from None
+    except UnicodeDecodeError as exc:
+        raise InvalidInputError(FIELD, "must be UTF-8 text") from exc
+    except ValueError as exc:
+        if not sent.size:
+            return None
+        raise InvalidInputError(FIELD, f"must be a valid JSON object ({exc})") from exc
+    return hashes
+
+
+class _Counted:
+    """Blocks of a field, as long as they are not too many."""
+
+    def __init__(self, content: AsyncIterator[bytes]) -> None:
+        self._content = content
+        self.size = 0
+
+    async def blocks(self) -> AsyncIterator[bytes]:
+        async for block in self._content:
+            self.size += len(block)
+            if self.size > LARGEST:
+                raise DocumentTooLargeError(LARGEST, f"{FIELD}: is larger than {LARGEST} bytes")
+            yield block
+
+
+async def _each(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

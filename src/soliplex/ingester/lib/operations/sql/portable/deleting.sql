@@ -5,8 +5,8 @@ SELECT id, doc_hash, batch_id FROM documenturi
 -- :name uris_of_documents
 SELECT id, doc_hash, batch_id FROM documenturi WHERE doc_hash IN (SELECT value FROM json_each(:hashes));
 
--- :name stale_uris
-SELECT uri FROM documenturi WHERE source = :source AND uri NOT IN (SELECT value FROM json_each(:uris)) ORDER BY id;
+-- :name uris_of_source
+SELECT uri FROM documenturi WHERE source = :source AND uri > :after ORDER BY uri LIMIT :most;
 
 -- Documents first, URIs after them, runs and groups last, each in their order: everywhere.
 -- :name lock_documents

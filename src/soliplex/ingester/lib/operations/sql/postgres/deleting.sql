@@ -4,10 +4,6 @@ SELECT id, doc_hash, batch_id FROM documenturi WHERE source = :source AND uri = 
 -- :name uris_of_documents
 SELECT id, doc_hash, batch_id FROM documenturi WHERE doc_hash = ANY(:hashes);
 
--- A set operation, since no statistics can make it compare each with each.
--- :name stale_uris
-SELECT uri FROM documenturi WHERE source = :source EXCEPT SELECT unnest(CAST(:uris AS text[])) ORDER BY uri;
-
 -- :name lock_documents
 SELECT hash FROM document WHERE hash = ANY(:hashes) ORDER BY hash FOR UPDATE;
 
