@@ -378,6 +378,22 @@ async def test_source_status_takes_either_form(client: httpx.AsyncClient, encodi
     assert answer.json()["/b.txt"] == {"hash": "x", "status": "new"}
 
 
+async def test_a_very_long_source_status_leaves_the_loop_free(client: httpx.AsyncClient) -> None:
+    """Whatever holds the loop meanwhile fails the test, as in every test of the application."""
+    digest = "0" * 64
+    body = "source=files&hashes=%7B" + ",".join(f"%22/{n}%22:%22sha256-{digest}%22" for n in range(200_000)) + "%7D"
+    blocks = [body[start : start + 100_000].encode() for start in range(0, len(body), 100_000)]
+
+    async def sent() -> AsyncIterator[bytes]:
+        for block in blocks:
+            yield block
+
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    async with client.stream("POST", f"{A}/source-status", content=sent(), headers=headers) as answer:
+        size = sum([len(block) async for block in answer.aiter_raw()])
+    assert (answer.status_code, size > len(body) / 2) == (200, True)
+
+
 async def test_stale_uris_are_deleted_when_asked(client: httpx.AsyncClient) -> None:
     await send(client, await new_batch(client))
     form = {"source": "files", "hashes": '{"/b": "x"}', "delete_stale": "true"}

@@ -353,3 +353,12 @@ async def test_the_bytes_of_a_document_and_its_artifacts_are_downloaded(
     assert (await client.get(f"/api/v1/document/{HASHES[0]}/artifacts/document")).status_code == 404
     for wrong in ("..%2f..%2fetc%2fpasswd", "sha256-x", "x"):
         assert (await client.get(f"/api/v1/document/{wrong}/raw")).status_code in {404, 422}
+
+
+async def test_a_large_parameter_set_leaves_the_loop_free(client: httpx.AsyncClient) -> None:
+    """Whatever holds the loop meanwhile fails the test, as in every test of the application."""
+    steps = "".join(f"  k{number}: {{a: 1, b: [1, 2, 3]}}\n" for number in range(2_000))
+    answer = await client.post("/api/v1/workflow/param-sets", data={"yaml_content": f"id: large\nconfig:\n{steps}"})
+    assert answer.status_code == 201, answer.text[:300]
+    as_json = await client.get("/api/v1/workflow/param-sets/large", headers={"Accept": "application/json"})
+    assert len(as_json.json()["config"]) == 2_000

@@ -11,21 +11,38 @@ from fastapi import FastAPI
 
 from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.server import create_app
+from tests.support.loop_watch import application_watched
 
 BASE = "http://localhost"
 
 
 @asynccontextmanager
 async def running_app(*, with_worker: bool = False, **settings: Any) -> AsyncGenerator[FastAPI]:
-    """The application between its start and its end, with these settings changed."""
+    """The application between its start and its end, with these settings changed. Nothing may hold its loop."""
     app = create_app(load_settings(**settings), with_worker=with_worker)
-    async with app.router.lifespan_context(app):
-        yield app
+    schema = _schema_of(app)
+    app.openapi = lambda: schema
+    with application_watched() as watch:
+        async with app.router.lifespan_context(app):
+            app.state.loop_watch = watch
+            yield app
+    watch.see_none_held()
+
+
+_schemas: dict[bool, dict[str, Any]] = {}
+
+
+def _schema_of(app: FastAPI) -> dict[str, Any]:
+    """The document of the API, made once: a server makes its own before it answers anyone."""
+    has_key = app.state.settings.api_key_enabled
+    if has_key not in _schemas:
+        _schemas[has_key] = app.openapi()
+    return _schemas[has_key]
 
 
 @asynccontextmanager
 async def client_of(app: FastAPI, **options: Any) -> AsyncGenerator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app.state.loop_watch.app(app), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=BASE, **options) as client:
         yield client
 

@@ -94,7 +94,9 @@ def _app(*, with_worker: bool) -> FastAPI:
 
     configure_logging(get_settings())
     served = Served(os.environ.get(_HOST), behind_proxy=_BEHIND_PROXY in os.environ)
-    return create_app(with_worker=with_worker, served=served)
+    app = create_app(with_worker=with_worker, served=served)
+    app.openapi()  # kept for those who ask: for the first of them, all others would wait
+    return app
 
 
 @contextmanager

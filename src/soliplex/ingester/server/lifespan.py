@@ -25,6 +25,7 @@ from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.server.feed import ChangeFeed
+from soliplex.ingester.server.metrics import loop_delay_measured
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI],
             removals_tended(),
             readers_kept(),
             kept_apart(),
+            loop_delay_measured(),
             _working(settings, with_worker=with_worker) as worker,
             _feeding() as feed,
         ):

@@ -6,7 +6,10 @@ is asked answers for all.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 router = APIRouter(tags=["operation"])
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+BETWEEN_MEASUREMENTS: Final = 0.5
 _BUCKETS: Final = (0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300)
 
 
@@ -39,6 +43,32 @@ def count_request(method: str, route: str, status: int, seconds: float) -> None:
     counter, histogram = _requests()
     counter.labels(method=method, route=route, status=str(int(status))).inc()
     histogram.labels(method=method, route=route).observe(seconds)
+
+
+@asynccontextmanager
+async def loop_delay_measured() -> AsyncGenerator[None]:
+    """Meanwhile, note twice a second how much later than it asked for a task has its turn."""
+    measuring = asyncio.create_task(_measure_loop_delay(_loop_delay()))
+    try:
+        yield
+    finally:
+        measuring.cancel()
+        await asyncio.gather(measuring, return_exceptions=True)
+
+
+async def _measure_loop_delay(histogram: Histogram) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        asked_for = loop.time() + BETWEEN_MEASUREMENTS
+        await asyncio.sleep(BETWEEN_MEASUREMENTS)
+        histogram.observe(max(0.0, loop.time() - asked_for))
+
+
+@cache
+def _loop_delay() -> Histogram:
+    from prometheus_client import Histogram  # noqa: PLC0415
+
+    return Histogram("soliplex_event_loop_delay_seconds", "How late the event loop was.", buckets=_BUCKETS)
 
 
 @cache

@@ -29,6 +29,7 @@ def save_parameter_set(
     """Check a parameter set and keep it as a file of its own. An id that is in use already is refused.
 
     `check` raises what else speaks against it: the engine does not know what its values mean.
+    Reading YAML takes long: for a thread.
     """
     params = parameter_set_from_yaml(yaml_content, path=Path("yaml_content"))  # the field it came in
     if check is not None:
@@ -38,8 +39,7 @@ def save_parameter_set(
     if params.id in known:
         raise ConflictError(f"parameter set {params.id!r} exists already; delete it first, or give this one another id")
     folder.mkdir(parents=True, exist_ok=True)
-    _write_new(path, yaml_content)
-    registry.refresh()
+    registry.refresh_after(lambda: _write_new(path, yaml_content))
     return registry.parameter_set(params.id)
 
 

@@ -131,6 +131,12 @@ class Registry:
         with self._lock:
             self._check_files()
 
+    def refresh_after(self, change: Callable[[], None]) -> None:
+        """Change a file, and look at the files at once: no other thread sees the change first and has to read it."""
+        with self._lock:
+            change()
+            self._check_files()
+
     def _refresh_when_due(self) -> None:
         # One thread looks at the files; the others go on with what is known.
         if self._clock() >= self._next_check and self._lock.acquire(blocking=False):

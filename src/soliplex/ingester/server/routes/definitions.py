@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,8 @@ from soliplex.ingester.server.routes.spellings import route
 
 router = APIRouter(prefix="/workflow", tags=["workflow"])
 
-LARGEST_YAML = 1 << 20
+LARGEST_YAML = 64 << 10
+"""Twenty times the largest that is shipped. Other processes read it on their event loops when they notice the file."""
 AS_YAML: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/yaml": {"example": "id: batch\nname: Batch Workflow\n"}, "application/json": {}}}
 }
@@ -68,7 +70,7 @@ async def list_definitions() -> list[Listed]:
 )
 async def get_definition(workflow_id: Text, request: Request) -> Response:
     """As YAML; as JSON for `Accept: application/json`."""
-    return _file(get_registry().workflow(workflow_id).text, request)
+    return await _file(get_registry().workflow(workflow_id).text, request)
 
 
 @route(router, "GET", "/param-sets", summary="Parameter sets, by id")
@@ -92,7 +94,7 @@ async def list_parameter_sets_of_target(target: Text) -> list[ListedParameterSet
 )
 async def get_parameter_set(set_id: Text, request: Request) -> Response:
     """As YAML; as JSON for `Accept: application/json`."""
-    return _file(get_registry().parameter_set(set_id).text, request)
+    return await _file(get_registry().parameter_set(set_id).text, request)
 
 
 @route(
@@ -112,8 +114,8 @@ async def create_parameter_set(
     ],
 ) -> Saved:
     """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused."""
-    folder = get_settings().user_param_dir
-    saved = save_parameter_set(get_registry(), folder, yaml_content, check=operations.check_target)
+    folder, check = get_settings().user_param_dir, operations.check_target
+    saved = await asyncio.to_thread(save_parameter_set, get_registry(), folder, yaml_content, check=check)
     return Saved(message=f"Parameter set {saved.id} saved", id=saved.id, file_path=str(saved.source_path))
 
 
@@ -138,7 +140,7 @@ def _target_of(params: ParameterSet) -> Any:
     return params.config.get("store", {}).get("data_dir")
 
 
-def _file(text: str, request: Request) -> Response:
+async def _file(text: str, request: Request) -> Response:
     if "application/json" in request.headers.get("accept", ""):
-        return JSONResponse(yaml.safe_load(text))
+        return await asyncio.to_thread(lambda: JSONResponse(yaml.safe_load(text)))
     return Response(text, media_type="text/yaml")
