@@ -20,7 +20,6 @@ def test_blocks_are_equal_in_order_and_as_long_as_they_can_be(old: list[str], ne
         assert (block.old, block.new) != (old_at, new_at) or old_at == 0
         assert old[block.old : block.old + block.size] == new[block.new : block.new + block.size]
         old_at, new_at = block.old + block.size, block.new + block.size
-    assert bool(unified("\n".join(old), "\n".join(new), ("old", "new"))) == (old != new and [*old, *new] != [""])
 
 
 @given(LINES, LINES)
