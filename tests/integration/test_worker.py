@@ -260,6 +260,79 @@ async def test_a_batch_handler_takes_many_and_one_bad_document_fails_alone(datab
     assert all(len(batch) <= 10 for batch in handlers.seen)
 
 
+async def test_steps_claimed_with_a_giant_complete_while_it_is_under_way(database: type[Database]) -> None:
+    started, gate = handlers.gate(handlers.GIANT)
+    group_id = await start(flow(a="by_weight"), 10)
+    async with working(consumers={"a": 2}):
+        await started.wait()
+        giant, *others = await steps_of(group_id)
+        for step in others:
+            await until(lambda id_=step.id: _status_is(id_, RunStatus.COMPLETED))
+        assert await _status_is(giant.id, RunStatus.RUNNING)
+        gate.set()
+        assert (await ended(group_id)).status is RunStatus.COMPLETED
+    assert [call for call in handlers.seen if handlers.GIANT in call] == [[handlers.GIANT]]
+    assert max(map(len, handlers.seen)) > 1
+    await assert_consistent()
+
+
+async def test_a_giant_whose_time_is_up_takes_no_attempt_from_steps_claimed_with_it(database: type[Database]) -> None:
+    handlers.gate(handlers.GIANT)
+    group_id = await start(flow(a={"handler": "by_weight", "retries": 1}), 5)
+    async with working(consumers={"a": 1}, step_timeout=0.5):
+        assert (await ended(group_id)).status is RunStatus.FAILED
+    giant, *others = await steps_of(group_id)
+    assert giant.status is RunStatus.FAILED
+    assert {(step.status, step.retry) for step in others} == {(RunStatus.COMPLETED, 0)}
+
+
+async def test_a_giant_under_a_lock_lets_the_others_go_first_and_frees_the_lock(database: type[Database]) -> None:
+    started, gate = handlers.gate(handlers.GIANT)
+    group_id = await start(flow(a="by_weight"), 10, resource_keys={"a": "rag:/db"})
+    async with working(consumers={"a": 1}):
+        await started.wait()
+        for step in (await steps_of(group_id))[1:]:
+            await until(lambda id_=step.id: _status_is(id_, RunStatus.COMPLETED))
+        gate.set()
+        assert (await ended(group_id)).status is RunStatus.COMPLETED
+    async with Database.session(read_only=True) as session:
+        assert (await session.exec(select(ResourceLock))).all() == []
+    await assert_consistent()
+
+
+async def test_what_is_cancelled_while_it_is_weighed_ends_so_and_the_rest_is_executed(
+    database: type[Database],
+) -> None:
+    weighing, go_on = handlers.gate("weighing")
+    definition = flow(a="by_weight")
+    first = await start(definition, 3)
+    async with working(consumers={"a": 1}):
+        await weighing.wait()
+        await ops.cancel_run_group(first)
+        assert (await ended(first)).status is RunStatus.CANCELLED
+        assert handlers.seen == []
+        go_on.set()
+        _, gate = handlers.gate(handlers.GIANT)
+        gate.set()
+        assert (await ended(await start(definition, 3))).status is RunStatus.COMPLETED
+    await assert_consistent()
+
+
+async def test_steps_that_cannot_be_weighed_go_alone(database: type[Database]) -> None:
+    group_id = await start(flow(a="not_weighed"), 5)
+    async with working(consumers={"a": 1}):
+        assert (await ended(group_id)).status is RunStatus.COMPLETED
+    assert list(map(len, handlers.seen)) == [1] * 5
+
+
+async def test_a_handler_may_ask_how_long_it_may_take(database: type[Database]) -> None:
+    definition = flow(a="tells_its_time", b={"handler": "tells_its_time", "timeout": 7})
+    async with working(step_timeout=90):
+        group_id = await start(definition)
+        await ended(group_id)
+    assert [step.output for step in await steps_of(group_id)] == [90, 7]
+
+
 async def test_a_batch_handler_gets_what_it_wants_and_nothing_else_is_loaded(database: type[Database]) -> None:
     async with working():
         group_id = await start(flow(a="choosy"), 2)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from soliplex.ingester.lib.models import ResourceLock, RunStep, StepConfig, WorkflowRun, get_session
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
-from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
+from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
+from soliplex.ingester.lib.wf.work import ClaimedStep
 
 seen: Final[list[Any]] = []
 counts: Final[Counter[str]] = Counter()
@@ -156,3 +158,39 @@ async def flaky_event(event: str) -> None:
 async def slow_event() -> None:
     started["event"].set()
     await gates["event"].wait()
+
+
+GIANT: Final = "sha256-0"
+
+
+async def weights_of(steps: Sequence[ClaimedStep]) -> list[int]:
+    """The giant weighs more than a call may, every other step 1. Waits where a test has a gate for it."""
+    if "weighing" in gates:
+        started["weighing"].set()
+        await gates["weighing"].wait()
+    return [100 if step.run["doc_id"] == GIANT else 1 for step in steps]
+
+
+@batch_handler(limit=10, weights=Weights(weights_of, most=8))
+async def by_weight(batch: list[StepContext]) -> list[Any]:
+    """Waits with the giant, if it is there, until the test lets it go on."""
+    seen.append([context["doc_hash"] for context in batch])
+    if any(context["doc_hash"] == GIANT for context in batch):
+        started[GIANT].set()
+        await gates[GIANT].wait()
+    return [None for _ in batch]
+
+
+async def no_weights(steps: Sequence[ClaimedStep]) -> list[int]:
+    del steps
+    raise ValueError("no scales")
+
+
+@batch_handler(limit=10, weights=Weights(no_weights, most=8))
+async def not_weighed(batch: list[StepContext]) -> list[Any]:
+    seen.append([context["doc_hash"] for context in batch])
+    return [None for _ in batch]
+
+
+async def tells_its_time(time_limit: float | None) -> float | None:
+    return time_limit

@@ -15,7 +15,7 @@ from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.links import Doubts
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.operations.claim import Pool
-from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices
+from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices, calls_by_weight
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from tests.support.engine import registry_in_use
 
@@ -99,3 +99,19 @@ async def test_no_call_takes_more_than_its_handler_does() -> None:
 async def test_steps_of_another_kind_keep_their_place() -> None:
     steps = [claimed(1, "many"), claimed(2, "one"), claimed(3, "many"), claimed(4, "one")]
     assert await calls_for(*steps) == [[1, 3], [2], [4]]
+
+
+@pytest.mark.parametrize(
+    ("weights", "calls"),
+    [
+        ({"a": 1, "b": 1}, [["a", "b"]]),
+        ({"giant": 11, "a": 1, "b": 9}, [["a", "b"], ["giant"]]),
+        ({"a": 10, "b": 1}, [["b"], ["a"]]),
+        ({"giant": 50, "greater": 60}, [["giant"], ["greater"]]),
+        ({"a": 0, "b": 0, "c": 0, "d": 0}, [["a", "b", "c"], ["d"]]),
+    ],
+)
+def test_calls_are_no_heavier_than_they_may_be_and_the_lightest_go_first(
+    weights: dict[str, int], calls: list[list[str]]
+) -> None:
+    assert calls_by_weight(list(weights), list(weights.values()), most=10, size=3) == calls

@@ -30,6 +30,8 @@ from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expan
 
 LONGEST_MESSAGE: Final = 2_000
 LONGEST_TRACEBACK: Final = 20_000
+_GIVEN: Final = ("processes", "time_limit")
+"""What a handler may ask for that the worker has itself."""
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -51,7 +53,6 @@ class Executor:
         probe: Probe | None = None,
     ) -> None:
         self._processes = processes
-        self._given = {"processes": processes}
         self._default_timeout = default_timeout
         self._clock = clock
         self._probe = probe or NoProbe()
@@ -87,7 +88,7 @@ class Executor:
             outputs = [await self._run(handler, definition, steps[0], arguments[0])]
         else:
             contexts = [StepContext(step, each) for step, each in zip(steps, arguments, strict=True)]
-            given = {name: value for name, value in self._given.items() if name in handler.wanted}
+            given = {name: arguments[0][name] for name in _GIVEN if name in handler.wanted}
             results = await self._run(handler, definition, steps[0], {"batch": contexts, **given})
             outputs = _many(handler, results, len(steps))
         if self._is_probed:
@@ -95,12 +96,13 @@ class Executor:
         return outputs
 
     async def _load(self, handler: Handler, steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
-        return await insist(lambda: arguments_for(handler, steps, self._given))
+        given = {"processes": self._processes, "time_limit": self._timeout_of(steps[0])}
+        return await insist(lambda: arguments_for(handler, steps, given))
 
     async def _run(
         self, handler: Handler, definition: StepDefinition, step: ClaimedStep, arguments: Mapping[str, Any]
     ) -> Any:
-        timeout = step.timeout or self._default_timeout
+        timeout = self._timeout_of(step)
         isolation = step.row["isolation"] or definition.isolation or handler.isolation
         if isolation == Isolation.PROCESS:
             return await self._processes.run(handler.method, arguments, timeout=timeout)
@@ -109,6 +111,9 @@ class Executor:
         if handler.is_async and timeout is not None and timeout >= LONG:
             return await self._deadlines.within(timeout, handler.function(**arguments))
         return await run_inline(handler.function, arguments, timeout=timeout)
+
+    def _timeout_of(self, step: ClaimedStep) -> float | None:
+        return step.timeout or self._default_timeout
 
     def _result(self, step: ClaimedStep, output: Any, started_at: datetime) -> Result:
         if isinstance(output, Exception):

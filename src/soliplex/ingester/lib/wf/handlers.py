@@ -2,11 +2,13 @@
 
 A handler names what it wants and gets it: `run_step`, `workflow_run`, `workflow_def`, `step_config`, `step_params`,
 `run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; what
-other layers provide (`provide`), such as the document; and `processes`, the worker's killable processes, for the part
-of its work that may crash or hang. It may be async or plain.
+other layers provide (`provide`), such as the document; `processes`, the worker's killable processes, for the part of
+its work that may crash or hang; and `time_limit`, the seconds after which the attempt is ended. It may be async or
+plain.
 
 A handler marked with `@batch_handler(limit=…)` takes many steps at once, as `batch`, a list of `StepContext`, and
-returns as many results in the same order. A result that is an exception fails that step alone.
+returns as many results in the same order. A result that is an exception fails that step alone. One that says what its
+steps weigh (`weights=Weights(…)`) gets no call that is heavier than that, but for a single step that is.
 """
 
 from __future__ import annotations
@@ -26,22 +28,38 @@ from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import ClaimedStep
 
 type Loader = Callable[[Sequence[ClaimedStep]], Awaitable[Sequence[Any]]]
+type Weigher = Callable[[Sequence[ClaimedStep]], Awaitable[Sequence[int]]]
 
 _NAMED: Final = frozenset({inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY})
 _BATCH_LIMIT: Final = "__batch_limit__"
 BATCH_WANTS: Final = "__batch_wants__"
+_BATCH_WEIGHTS: Final = "__batch_weights__"
 _ISOLATION: Final = "__isolation__"
 
 
-def batch_handler[F: Callable[..., Any]](*, limit: int, wants: Collection[str] | None = None) -> Callable[[F], F]:
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How heavy the steps of a handler are, and how heavy a call may be. What is weighed, the handler decides."""
+
+    weigh: Weigher
+    """Gives one weight for each step. It is asked before each call that more than one step could share."""
+    most: int
+
+
+def batch_handler[F: Callable[..., Any]](
+    *, limit: int, wants: Collection[str] | None = None, weights: Weights | None = None
+) -> Callable[[F], F]:
     """Mark a handler that takes up to `limit` steps in one call.
 
-    Of what has to be loaded for each step, it gets what it `wants`; all that there is, if it does not say.
+    Of what has to be loaded for each step, it gets what it `wants`; all that there is, if it does not say. With
+    `weights`, the steps of a call weigh no more than these allow. A step that weighs more by itself gets a call of its
+    own, after the others: those wait for no giant, and neither its timeout nor its end is theirs.
     """
 
     def mark(function: F) -> F:
         setattr(function, _BATCH_LIMIT, limit)
         setattr(function, BATCH_WANTS, None if wants is None else frozenset(wants))
+        setattr(function, _BATCH_WEIGHTS, weights)
         return function
 
     return mark
@@ -69,6 +87,7 @@ class Handler:
     is_async: bool
     batch_limit: int | None
     batch_wants: frozenset[str] | None
+    batch_weights: Weights | None
     isolation: Isolation
     wants_little: bool
     """Whether all that it asks for is known as soon as a step is claimed."""
@@ -89,6 +108,7 @@ def resolve(method: str) -> Handler:
         is_async=inspect.iscoroutinefunction(function),
         batch_limit=getattr(function, _BATCH_LIMIT, None),
         batch_wants=getattr(function, BATCH_WANTS, None),
+        batch_weights=getattr(function, _BATCH_WEIGHTS, None),
         isolation=getattr(function, _ISOLATION, Isolation.INLINE),
         wants_little=all(each.kind in _NAMED and each.name in _AT_HAND for each in parameters),
     )

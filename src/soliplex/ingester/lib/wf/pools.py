@@ -3,6 +3,8 @@
 How many steps are claimed ahead depends on how long they take. Steps that last a microsecond are claimed by the
 hundred, so that the database is asked rarely; of steps that last longer than the horizon, no more are claimed than
 there are free slots, so that none waits here while another worker is idle.
+
+Steps that share a call share its time and its fate. So what a handler calls heavy goes alone, and after the others.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from soliplex.ingester.lib.wf.errors import EngineError
 from soliplex.ingester.lib.wf.execution import Executor, definition_of
 from soliplex.ingester.lib.wf.finisher import Finisher
-from soliplex.ingester.lib.wf.handlers import resolve
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, SteadyLink
+from soliplex.ingester.lib.wf.handlers import Handler, Weights, resolve
+from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, SteadyLink, insist
 from soliplex.ingester.lib.wf.metrics import Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
 from soliplex.ingester.lib.wf.probes import Probe
@@ -282,41 +285,62 @@ class ConsumerPool:
         self._work.set()
 
     async def _execute(self, steps: list[ClaimedStep]) -> None:
-        """Execute an assignment: in one call where the handler takes many, else one step after the other."""
-        size = call_size(steps)
+        """Execute an assignment: in few calls where the handler takes many steps, else one step after the other."""
+        handler = _handler_of(steps)
+        size = _size_of(handler)
         self._call_size = max(self._call_size, size)
         try:
-            for start in range(0, len(steps), size):
+            if handler is None or handler.batch_weights is None or len(steps) == 1:
+                calls = _slices(steps, size)
+            else:
+                calls = await self._weighed(steps, handler.batch_weights, size)
+            for number, call in enumerate(calls):
                 if steps[0].resource_key is not None and steps[0].lease not in self.leases_with_lock:
-                    self._release(steps[start:])  # the lock is another's
+                    self._release_all(calls[number:])  # the lock is another's
                     break
-                await self._execute_call(steps[start : start + size], rest=steps[start + size :])
+                await self._execute_call(call, rest=calls[number + 1 :])
         finally:
             if steps[0].resource_key is not None:
                 self.leases_with_lock.discard(steps[0].lease)
 
-    async def _execute_call(self, steps: list[ClaimedStep], *, rest: list[ClaimedStep]) -> None:
+    async def _weighed(self, steps: list[ClaimedStep], weights: Weights, size: int) -> list[list[ClaimedStep]]:
+        """The calls for the steps by their weight; none, if they were cancelled meanwhile."""
+        try:
+            found = await self._while_held(steps, insist(lambda: weights.weigh(steps)))
+            return [] if found is None else calls_by_weight(steps, found, most=weights.most, size=size)
+        except Exception:  # noqa: BLE001  what is not known to be light must not be put together
+            _log.exception("pool %r cannot weigh the steps of %r: each goes alone", self.name, steps[0].name)
+            return _slices(steps, 1)
+
+    async def _execute_call(self, steps: list[ClaimedStep], *, rest: list[list[ClaimedStep]]) -> None:
+        started = time.perf_counter()
+        results = await self._while_held(steps, self._services.executor.execute(steps), rest=rest)
+        if results is not None:
+            self._services.finisher.submit(results)
+            self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
+
+    async def _while_held[R](
+        self, steps: list[ClaimedStep], work: Coroutine[Any, Any, R], *, rest: Sequence[list[ClaimedStep]] = ()
+    ) -> R | None:
+        """Await work on these steps; None if it was cancelled because they were. Whatever is cancelled goes back."""
         task = asyncio.current_task()
         assert task is not None
         holdings = [Holding(step.id, step.lease) for step in steps]
         self.running.update(dict.fromkeys(holdings, task))
-        started = time.perf_counter()
         try:
-            results = await self._services.executor.execute(steps)
+            return await work
         except asyncio.CancelledError:
             self._release(steps)
             if self._stopping or not self._to_cancel.intersection(holdings):
-                self._release(rest)
+                self._release_all(rest)
                 raise
-            return
+            return None
         finally:
             for holding in holdings:
                 del self.running[holding]
             if self._to_cancel.intersection(holdings):
                 self._to_cancel.difference_update(holdings)
                 _forget_cancellations(task)  # steps were cancelled, not this slot
-        self._services.finisher.submit(results)
-        self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
 
     def _note_duration(self, step_type: str, seconds: float) -> None:
         typical = max(seconds, self._typical * FORGETTING)
@@ -330,6 +354,9 @@ class ConsumerPool:
         self._services.finisher.submit(
             [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
         )
+
+    def _release_all(self, calls: Sequence[list[ClaimedStep]]) -> None:
+        self._release([step for call in calls for step in call])
 
 
 def _forget_cancellations(task: asyncio.Task[None]) -> None:
@@ -345,17 +372,42 @@ def _assignments(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
         grouped.setdefault((step.workflow_id, step.name), []).append(step)
     assignments: list[list[ClaimedStep]] = []
     for group in grouped.values():
-        size = call_size(group)
-        assignments += [group[start : start + size] for start in range(0, len(group), size)]
+        assignments += _slices(group, call_size(group))
     return assignments
 
 
 def call_size(steps: list[ClaimedStep]) -> int:
     """How many of the steps one call of their handler takes."""
+    return _size_of(_handler_of(steps))
+
+
+def _size_of(handler: Handler | None) -> int:
+    return 1 if handler is None else handler.batch_limit or 1
+
+
+def _handler_of(steps: list[ClaimedStep]) -> Handler | None:
+    """The handler that is called for the steps; None where none is, or where that ends in an error."""
     try:
         definition = definition_of(steps[0])
-        if definition.map and steps[0].parent_id is None:
-            return 1
-        return resolve(definition.method).batch_limit or 1
+        return None if definition.map and steps[0].parent_id is None else resolve(definition.method)
     except EngineError:
-        return 1  # executing them says what is wrong
+        return None  # executing them says what is wrong
+
+
+def _slices(steps: list[ClaimedStep], size: int) -> list[list[ClaimedStep]]:
+    return [steps[start : start + size] for start in range(0, len(steps), size)]
+
+
+def calls_by_weight[S](steps: Sequence[S], weights: Sequence[int], *, most: int, size: int) -> list[list[S]]:
+    """The steps in calls of at most `size` that weigh at most `most` together, the lightest first.
+
+    A step that weighs more by itself is a call of its own.
+    """
+    calls, total = list[list[S]](), 0
+    for weight, step in sorted(zip(weights, steps, strict=True), key=itemgetter(0)):
+        if not calls or len(calls[-1]) == size or total + weight > most:
+            calls.append([])
+            total = 0
+        calls[-1].append(step)
+        total += weight
+    return calls
