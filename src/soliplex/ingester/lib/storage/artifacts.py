@@ -142,9 +142,22 @@ class Artifacts:
 
     async def read(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bytes:
         """What a step made of a document; NotFoundError if it has not."""
+        return b"".join([block async for block in self.read_blocks(doc_hash, kind, step_config_id)])
+
+    async def read_short(self, doc_hash: str, kind: ArtifactType, step_config_id: int, *, most: int) -> bytes | None:
+        """The same, if it has no more than so many bytes; else None, and no more than these were read."""
+        content = bytearray()
+        async with aclosing(self.read_blocks(doc_hash, kind, step_config_id)) as blocks:
+            async for block in blocks:
+                content += block
+                if len(content) > most:
+                    return None
+        return bytes(content)
+
+    def read_blocks(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> AsyncGenerator[bytes]:
+        """The same in blocks, as `read_document`."""
         missing = _missing(doc_hash, kind, step_config_id)
-        key = self.layout.artifact(doc_hash, kind, step_config_id)
-        return b"".join([block async for block in self._original(key, missing)])
+        return self._original(self.layout.artifact(doc_hash, kind, step_config_id), missing)
 
     @asynccontextmanager
     async def artifact_file(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> AsyncGenerator[Path]:

@@ -64,7 +64,11 @@ async def are_there(doc_hash: str, config_id: int, *kinds: ArtifactType) -> bool
 
 
 async def read_json(doc_hash: str, kind: ArtifactType, config_id: int) -> Any:
-    content = await get_artifacts().read(doc_hash, kind, config_id)
+    return await decoded(await get_artifacts().read(doc_hash, kind, config_id))
+
+
+async def decoded(content: bytes) -> Any:
+    """The value of this JSON."""
     return json.loads(content) if len(content) <= SHORT else await asyncio.to_thread(json.loads, content)
 
 

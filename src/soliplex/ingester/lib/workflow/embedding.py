@@ -1,50 +1,64 @@
-"""The embed step: the chunks of many documents in one call, each text embedded once."""
+"""The embed step: the chunks of many documents in one call, each text embedded once.
+
+A document of many chunks has a call of its own, and is embedded piece by piece: chunks are read, embedded and written
+so many at a time, and memory holds one piece however long the document is. What was embedded before an attempt failed
+is in the cache, so the next attempt goes on from there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from soliplex.ingester.lib.chunking import Chunk, embedding_text
 from soliplex.ingester.lib.embedding import EmbeddingRefusedError, EmbedOptions, open_cached_embedder
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
-from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
+from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
 from soliplex.ingester.lib.workflow.artifacts import (
     SKIPPED,
     are_there,
     each_alone,
-    read_json,
     required,
     the_step,
     write_json,
 )
+from soliplex.ingester.lib.workflow.pieces import read_pieces, read_short, writing_pieces
 from soliplex.ingester.lib.workflow.skipping import skippable
+from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 DOCUMENTS_AT_ONCE: Final = 64
+CHUNKS_AT_ONCE: Final = 4_000
+"""In a call of several documents: a hundred megabytes of vectors, and a minute of the slowest embedder here."""
 FEW_CHUNKS: Final = 4
 """Whose vectors are soon written as JSON."""
 
 
 @skippable
-@batch_handler(limit=DOCUMENTS_AT_ONCE, wants={"doc", "places", "earlier"})
+@batch_handler(
+    limit=DOCUMENTS_AT_ONCE, wants={"doc", "places", "earlier"}, weights=Weights(chunks_of, most=CHUNKS_AT_ONCE)
+)
 async def embed_document(batch: list[StepContext]) -> list[Any]:
     """Embed the chunks of the documents. One whose chunks cannot be read fails alone."""
     results: list[Any] = await each_alone(_chunks, batch)
     waiting = [(number, batch[number], found) for number, found in enumerate(results) if isinstance(found, list)]
     for number, result in await _embed_all(waiting):
         results[number] = result
+    for number, step in enumerate(batch):
+        if results[number] is None:
+            (results[number],) = await each_alone(_embed_long, [step])
     return results
 
 
-async def _chunks(step: StepContext) -> list[dict[str, Any]] | dict[str, Any]:
-    """The chunks to embed; or the result of the step, where they are embedded already."""
+async def _chunks(step: StepContext) -> list[dict[str, Any]] | dict[str, Any] | None:
+    """The chunks to embed, or None if they are many; or the result of the step, where they are embedded already."""
     doc_hash = step["doc_hash"]
     required(step["doc"], doc_hash)
     if await are_there(doc_hash, step["run_step"].step_config_id, ArtifactType.EMBEDDINGS):
         return SKIPPED
     chunked = the_step(step["earlier"], WorkflowStepType.CHUNK)
-    return await read_json(doc_hash, ArtifactType.CHUNKS, chunked.config_id)
+    return await read_short(doc_hash, ArtifactType.CHUNKS, chunked.config_id)
 
 
 type _Waiting = tuple[int, StepContext, list[dict[str, Any]]]
@@ -60,7 +74,7 @@ async def _embed_all(waiting: Sequence[_Waiting]) -> list[tuple[int, Any]]:
 
 
 async def _embed_some(some: Sequence[_Waiting], options: EmbedOptions) -> list[tuple[int, Any]]:
-    texts = [embedding_text(Chunk.from_json(chunk)) for _, _, chunks in some for chunk in chunks]
+    texts = _texts([chunk for _, _, chunks in some for chunk in chunks])
     try:
         async with open_cached_embedder(options) as embedder:
             vectors = iter(await embedder.embed(texts)) if texts else iter(())
@@ -73,6 +87,28 @@ async def _embed_some(some: Sequence[_Waiting], options: EmbedOptions) -> list[t
         (step, [{**chunk, **_about(step), "embedding": next(vectors)} for chunk in chunks]) for _, step, chunks in some
     ]
     return list(zip([number for number, _, _ in some], await _keep(embedded), strict=True))
+
+
+async def _embed_long(step: StepContext) -> dict[str, Any]:
+    """Embed one document piece by piece."""
+    doc_hash, about = step["doc_hash"], _about(step)
+    chunked = the_step(step["earlier"], WorkflowStepType.CHUNK)
+    async with (
+        open_cached_embedder(EmbedOptions.read(step["step_params"])) as embedder,
+        aclosing(read_pieces(doc_hash, ArtifactType.CHUNKS, chunked.config_id)) as pieces,
+        writing_pieces(doc_hash, ArtifactType.EMBEDDINGS, step["run_step"].step_config_id) as made,
+    ):
+        async for chunks in pieces:
+            vectors = await embedder.embed(_texts(chunks))
+            await made.add(
+                [{**chunk, **about, "embedding": vector} for chunk, vector in zip(chunks, vectors, strict=True)]
+            )
+    await record_histories({doc_hash: {"chunks": made.count}}, HistoryAction.EMBEDDED)
+    return {"embeddings": made.count}
+
+
+def _texts(chunks: Sequence[dict[str, Any]]) -> list[str]:
+    return [embedding_text(Chunk.from_json(chunk)) for chunk in chunks]
 
 
 def _about(step: StepContext) -> dict[str, Any]:

@@ -43,7 +43,7 @@ async def decisions_of(steps: Sequence[ClaimedStep]) -> dict[int, list[Decision]
     runs = sorted({step.run_id for step in steps if _can_decide(get_registry().workflow(step.workflow_id))})
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     if runs:
-        for row in await Database.read(SQL.decisions_of_runs(ids=runs, types=list(DECIDING))):
+        for row in await Database.read(SQL.outputs_of_runs(ids=runs, types=list(DECIDING))):
             output = json_of(row, "output")
             if isinstance(output, dict):
                 decisions[row["workflow_run_id"]].append(Decision(row["workflow_step_name"], output))

@@ -17,8 +17,8 @@ SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_t
 -- :name step_is_held
 SELECT 1 FROM runstep WHERE id = :id AND lease_token = :lease;
 
--- What steps have decided about those that follow them.
--- :name decisions_of_runs
+-- What the steps of these types gave: such as what they decided about those that follow them.
+-- :name outputs_of_runs
 SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
  WHERE workflow_run_id IN (SELECT value FROM json_each(:ids)) AND parent_step_id IS NULL AND status = 'COMPLETED'
    AND step_type IN (SELECT value FROM json_each(:types))

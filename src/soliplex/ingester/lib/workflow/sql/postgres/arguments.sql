@@ -11,7 +11,7 @@ SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_t
  WHERE s.workflow_run_id = ANY(:ids) AND s.parent_step_id IS NULL
  ORDER BY s.workflow_run_id, s.workflow_step_number;
 
--- :name decisions_of_runs
+-- :name outputs_of_runs
 SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
  WHERE workflow_run_id = ANY(:ids) AND parent_step_id IS NULL AND status = 'COMPLETED' AND step_type = ANY(:types)
  ORDER BY workflow_run_id, workflow_step_number;
