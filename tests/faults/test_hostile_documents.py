@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib import operations as documents
+from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.parsing import ParseOptions
@@ -29,6 +30,7 @@ from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.workflow import parsing
 from soliplex.ingester.lib.workflow.reading import read_in_process
 from tests.support import hostile
+from tests.support.engine import rows_of
 from tests.support.faults import eventually, is_running, resident_mib
 from tests.support.files import docx, pdf, zipped
 from tests.support.harmful_parsers import METHOD
@@ -175,6 +177,24 @@ async def test_whatever_a_document_is_its_run_ends_with_a_reason(worker: Worker)
     assert again["late.md"].status == "COMPLETED"
     # Two processes wait for the next document; what those before them started is gone with them.
     assert sum(is_running(pid) for pid in set(children_of(os.getpid())) - before) <= 2
+    assert list(get_artifacts().spool.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_parse_that_takes_all_the_time_of_its_step_has_two_attempts_and_not_twenty(
+    database: type[Database], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEP_TIMEOUT_SECONDS", "2")
+    get_settings.cache_clear()
+    monkeypatch.setattr(parsing, "_PARSE", METHOD)
+    async with working(tmp_path / "params", PARAMS):
+        # A text, so that the steps before need no process, and take no time worth mentioning.
+        batch_id = await start({"stall.md": b"STALL EVERYWHERE\n"}, "batch")
+        ended = await outcomes(batch_id)
+    assert (ended["stall.md"].status, ended["stall.md"].step) == ("FAILED", "parse")
+    assert_clear("stall.md", ended["stall.md"], "not read within the time of its step, 2 seconds; raise STEP_TIMEOUT")
+    ((attempts,),) = await rows_of("SELECT retry FROM runstep WHERE workflow_step_name = 'parse'")
+    assert attempts == 2
     assert list(get_artifacts().spool.folder.iterdir()) == []
 
 

@@ -1,6 +1,6 @@
 """A parser that does to its process what hostile documents do to real ones, if the document says so.
 
-STALL   goes into C and does not come back, holding the interpreter
+STALL   goes into C and does not come back, holding the interpreter; with EVERYWHERE also in the parser `fast`
 CRASH   dies of a signal, as C++ does on a wild pointer
 FILL    takes all memory there is
 """
@@ -25,7 +25,7 @@ def parse(
 ) -> About:
     """As the parser `fast` does it, which any other falls back to, and which is spared."""
     content = path.read_bytes()
-    if parser != "fast":
+    if parser != "fast" or b"STALL EVERYWHERE" in content:
         _harm(content, options)
     if b"NO WAY" in content:
         raise AssertionError("the document must not get here")

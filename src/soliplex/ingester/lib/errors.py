@@ -45,6 +45,7 @@
         │   ├── UnsupportedFormatError the parser does not read this kind of document
         │   ├── ParseFailedError       the parser gave up on this document
         │   │   └── HarmfulDocumentError reading it crashed, stalled or filled the process that did it
+        │   │       └── OutOfTimeError reading it took longer than its step may
         │   └── ParserMissingError     the parser is not installed; names what to install
         ├── StepTimeout            an attempt took longer than the step allows
         ├── StepCancelled          the run was cancelled while the attempt was under way

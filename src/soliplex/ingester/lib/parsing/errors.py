@@ -68,6 +68,16 @@ class HarmfulDocumentError(ParseFailedError):
         self.harm = harm
 
 
+class OutOfTimeError(HarmfulDocumentError):
+    """Reading the document took longer than its step may."""
+
+    def __init__(self, seconds: float) -> None:
+        problem = f"the document was not read within the time of its step, {seconds:g} seconds"
+        advice = "raise STEP_TIMEOUT_SECONDS or the step's `timeout`, or split the document"
+        super().__init__(Harm.STALLED, f"{problem}; {advice}")
+        self.seconds = seconds
+
+
 class ParserMissingError(PermanentError):
     """The parser is not installed; names what to install."""
 
@@ -77,4 +87,4 @@ class ParserUnavailableError(IngesterError):
 
 
 class ParserGaveUpError(ParserUnavailableError):
-    """The servers work, and yet this document came to nothing on them. It may be the document's fault."""
+    """Processes and servers work, and yet this document came to nothing on them. It may be the document's fault."""

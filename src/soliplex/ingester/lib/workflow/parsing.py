@@ -3,7 +3,9 @@
     in a process of the worker ──it crashes, PDF──▶ the same by PDFium ──it crashes──▶ the bare text
             └──────────it stalls, or fills its memory──────────────────────────────────────▲
 
-A document that no way leads through fails with what happened on the first.
+A document that no way leads through fails with what happened on the first. The first way has three fifths of the step's
+time. What it has not read by then, of a PDF in parts whichever parts these are, is read as bare text: to begin anew
+with the next attempt would take as long.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import ArtifactType, Document, HistoryAction, RunStep
 from soliplex.ingester.lib.operations import record_history
-from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, chosen_parser_name, parser_named
-from soliplex.ingester.lib.parsing.errors import Harm, HarmfulDocumentError, ParserGaveUpError
+from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name, parser_named
+from soliplex.ingester.lib.parsing.errors import Harm, HarmfulDocumentError
 from soliplex.ingester.lib.parsing.files import About, ParsedFiles, write_files
 from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.parsing.pages import PageRange, page_ranges
@@ -28,7 +30,7 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, required
-from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
+from soliplex.ingester.lib.workflow.reading import Share, StepTime, read_in_process, time_to_read, tried_twice
 from soliplex.ingester.lib.workflow.skipping import skippable
 
 _log = logging.getLogger(__name__)
@@ -51,9 +53,11 @@ async def parse_document(
     doc_hash: str,
     step_params: Mapping[str, Any],
     processes: ProcessPool,
+    time_limit: float | None = None,
 ) -> dict[str, Any]:
     """Parse the document as a whole."""
-    return await _parse_and_keep(run_step, doc, doc_hash, step_params, processes, split=False)
+    means = _Means(processes, StepTime(time_limit))
+    return await _parse_and_keep(run_step, doc, doc_hash, step_params, means, split=False)
 
 
 @skippable
@@ -63,9 +67,18 @@ async def split_parse_document(
     doc_hash: str,
     step_params: Mapping[str, Any],
     processes: ProcessPool,
+    time_limit: float | None = None,
 ) -> dict[str, Any]:
     """Parse a long PDF in parts of `pages_per_part` pages, beside one another, and put them together again."""
-    return await _parse_and_keep(run_step, doc, doc_hash, step_params, processes, split=True)
+    means = _Means(processes, StepTime(time_limit))
+    return await _parse_and_keep(run_step, doc, doc_hash, step_params, means, split=True)
+
+
+class _Means(NamedTuple):
+    """What an attempt has at its disposal."""
+
+    processes: ProcessPool
+    time: StepTime
 
 
 async def _parse_and_keep(
@@ -73,7 +86,7 @@ async def _parse_and_keep(
     doc: Document | None,
     doc_hash: str,
     step_params: Mapping[str, Any],
-    processes: ProcessPool,
+    means: _Means,
     *,
     split: bool,
 ) -> dict[str, Any]:
@@ -81,24 +94,15 @@ async def _parse_and_keep(
     if await are_there(doc_hash, config_id, ArtifactType.PARSED_MD, ArtifactType.PARSED_JSON):
         return SKIPPED
     document, options = required(doc, doc_hash), ParseOptions.read(step_params)
-    async with get_artifacts().document_file(doc_hash) as path, _parsing(path, document.mime_type, processes) as job:
-        try:
+    async with get_artifacts().document_file(doc_hash) as path, _parsing(path, document.mime_type, means) as job:
+        with tried_twice(run_step):
             files, about = await (job.parse_in_parts(options) if split else job.parse(options))
-        except ParserGaveUpError as exc:
-            if not _gave_up_before(run_step):
-                raise
-            raise ParseFailedError(str(exc)) from exc
         return await _keep(doc_hash, config_id, files, about)
 
 
-def _gave_up_before(run_step: RunStep) -> bool:
-    """Whether the last attempt came to nothing, too, on servers that work: then so will the next."""
-    return (run_step.status_meta or {}).get("error_type") == ParserGaveUpError.__qualname__
-
-
 @asynccontextmanager
-async def _parsing(path: Path, mime_type: str, processes: ProcessPool) -> AsyncGenerator[_Parsing]:
-    job = _Parsing(path, mime_type, processes)
+async def _parsing(path: Path, mime_type: str, means: _Means) -> AsyncGenerator[_Parsing]:
+    job = _Parsing(path, mime_type, means)
     try:
         yield job
     finally:
@@ -115,14 +119,15 @@ class _Parsing:
 
     path: Path
     mime_type: str
-    processes: ProcessPool
+    means: _Means
     _files: list[ParsedFiles] = field(default_factory=list[ParsedFiles])
 
     async def parse(self, options: ParseOptions, *, in_hand: int = IN_HAND) -> Made:
         """By a server, or in a process that can be killed. What is short comes back without files."""
         into, name = self._new_files(), chosen_parser_name(options)
         if name == "docling-serve":
-            parsed = await parser_named(name).parse(self.path, mime_type=self.mime_type, options=options)
+            async with self.means.time.within(Share.ALL_READING):
+                parsed = await parser_named(name).parse(self.path, mime_type=self.mime_type, options=options)
             about = await asyncio.to_thread(write_files, parsed, into, in_hand=in_hand)
         else:
             about = await self._parse_here(name, options, into, in_hand=in_hand)
@@ -172,24 +177,27 @@ class _Parsing:
 
     async def _parse_here(self, name: str, options: ParseOptions, into: ParsedFiles, *, in_hand: int) -> About:
         try:
-            return await self._parse_once(name, options, into, in_hand)
+            return await self._parse_once(name, options, into, in_hand, Share.FIRST_WAY)
         except HarmfulDocumentError as first:
             for other_name, other_options in _other_ways(name, options, first.harm, media_type(self.mime_type)):
                 _log.warning("%s %s its parser; it is read in another way", self.path.name, first.harm)
                 try:
-                    about = await self._parse_once(other_name, other_options, into, in_hand)
+                    about = await self._parse_once(other_name, other_options, into, in_hand, Share.OTHER_WAYS)
                 except PermanentError:
                     continue
                 return replace(about, warnings=(*about.warnings, _warning(first.harm, other_name)))
             raise
 
-    async def _parse_once(self, name: str, options: ParseOptions, into: ParsedFiles, in_hand: int) -> About:
+    async def _parse_once(
+        self, name: str, options: ParseOptions, into: ParsedFiles, in_hand: int, share: Share
+    ) -> About:
         about = {"path": self.path, "mime_type": self.mime_type, "options": options}
-        return cast("About", await self._read(_PARSE, parser=name, into=into, in_hand=in_hand, **about))
+        return cast("About", await self._read(_PARSE, share, parser=name, into=into, in_hand=in_hand, **about))
 
-    async def _read(self, function: str, **arguments: object) -> object:
+    async def _read(self, function: str, share: Share = Share.ALL_READING, **arguments: object) -> object:
         seconds = time_to_read(self.path, self.mime_type)
-        return await read_in_process(self.processes, function, arguments, seconds=seconds)
+        async with self.means.time.within(share):
+            return await read_in_process(self.means.processes, function, arguments, seconds=seconds)
 
 
 def _other_ways(name: str, options: ParseOptions, harm: Harm, kind: str) -> Iterator[tuple[str, ParseOptions]]:

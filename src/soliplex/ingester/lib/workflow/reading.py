@@ -1,18 +1,29 @@
 """Calls of what reads documents, in processes that a document may crash, stall or fill.
 
 Whatever a document does to such a process, it does again: the call ends with an error that says so in the words of
-whoever sent the document, and is not repeated.
+whoever sent the document, and is not repeated. So does a document that takes all the time its step has, the second
+time: if it was the engine that ended the attempt, it would begin anew as often as the workflow allows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.parsing.errors import Harm, HarmfulDocumentError
+from soliplex.ingester.lib.models import RunStep
+from soliplex.ingester.lib.parsing.errors import (
+    Harm,
+    HarmfulDocumentError,
+    OutOfTimeError,
+    ParseFailedError,
+    ParserGaveUpError,
+)
 from soliplex.ingester.lib.parsing.formats import is_text, media_type
 from soliplex.ingester.lib.wf.errors import HandlerCrashed, MemoryLimitExceeded, StepTimeout
 from soliplex.ingester.lib.wf.isolation import ProcessPool
@@ -21,6 +32,54 @@ SECONDS_FOR_ANY_TEXT: Final = 60.0
 BYTES_OF_TEXT_A_SECOND: Final = 20_000
 """The slowest kinds of markup are read ten times as fast. What is slower was made to be, and need not take as long as a
 scanned book may."""
+
+
+class Share(Enum):
+    """Up to which part of a step's time something may go on, so that what follows has some left."""
+
+    FIRST_WAY = 0.6
+    OTHER_WAYS = 0.8
+    ALL_READING = 0.95
+
+
+class StepTime:
+    """The time that a step's attempt has, from now on."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._began = asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def within(self, share: Share) -> AsyncGenerator[None]:
+        """End what is in the block when this share of the time is over: OutOfTimeError, also if it is over already."""
+        if self._seconds is None:
+            yield
+            return
+        until = self._began + self._seconds * share.value
+        if asyncio.get_running_loop().time() >= until:
+            raise OutOfTimeError(self._seconds)
+        timeout = asyncio.timeout_at(until)
+        try:
+            async with timeout:
+                yield
+        except TimeoutError as exc:
+            if not timeout.expired():
+                raise  # of somebody else, such as a connection
+            raise OutOfTimeError(self._seconds) from exc
+
+
+@contextmanager
+def tried_twice(run_step: RunStep) -> Generator[None]:
+    """Let a step whose reading came to nothing have a second attempt, and no third.
+
+    It may have been waiting for a free process or server all the time. If that happens again, it will be the document.
+    """
+    try:
+        yield
+    except (OutOfTimeError, ParserGaveUpError) as exc:
+        if (run_step.status_meta or {}).get("error_type") == ParserGaveUpError.__qualname__:
+            raise ParseFailedError(str(exc)) from exc
+        raise ParserGaveUpError(str(exc)) from exc
 
 
 async def read_in_process(

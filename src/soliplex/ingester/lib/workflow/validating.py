@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from soliplex.ingester.lib.models import Database, Document, DocumentURI
+from soliplex.ingester.lib.models import Database, Document, DocumentURI, RunStep
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import single
 from soliplex.ingester.lib.parsing.formats import XML, is_text, media_type
@@ -14,7 +14,7 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.validation import Validated, validate
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import required
-from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
+from soliplex.ingester.lib.workflow.reading import Share, StepTime, read_in_process, time_to_read, tried_twice
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 
@@ -25,13 +25,20 @@ _VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
 
 @skippable
 async def validate_document(
-    doc: Document | None, doc_hash: str, places: Sequence[DocumentURI], processes: ProcessPool
+    run_step: RunStep,
+    doc: Document | None,
+    doc_hash: str,
+    places: Sequence[DocumentURI],
+    processes: ProcessPool,
+    time_limit: float | None = None,
 ) -> dict[str, Any]:
     """See that the document can be read; what it says about itself joins its metadata."""
     document = required(doc, doc_hash)
     name = Path(places[0].uri).name if places else doc_hash
-    async with get_artifacts().document_file(doc_hash) as path:
-        validated = await _validate(path, name, document, processes)
+    time = StepTime(time_limit)
+    with tried_twice(run_step):
+        async with get_artifacts().document_file(doc_hash) as path, time.within(Share.ALL_READING):
+            validated = await _validate(path, name, document, processes)
     meta = {**validated.facts, **document.doc_meta}
     if meta != document.doc_meta or validated.mime_type != document.mime_type:
         call = SQL.set_document_facts(hash=doc_hash, mime_type=validated.mime_type, meta=Json(meta))
