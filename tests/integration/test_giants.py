@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import batched
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from soliplex.ingester.lib.models import ArtifactType, Database
+from soliplex.ingester.lib.models import ArtifactType, Database, Document
+from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.opening import open_rag
+from soliplex.ingester.lib.rag.writing import rag_id
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.catalog import use_registry
-from soliplex.ingester.lib.wf.handlers import resolve
+from soliplex.ingester.lib.wf.handlers import StepContext, resolve
 from soliplex.ingester.lib.wf.runner import Worker
-from soliplex.ingester.lib.workflow import chunking, pieces
+from soliplex.ingester.lib.workflow import chunking, embedding, pieces, storing
+from soliplex.ingester.lib.workflow.arguments import Earlier
+from soliplex.ingester.lib.workflow.pieces import writing_pieces
 from soliplex.ingester.lib.workflow.weighing import characters_of, chunks_of
 from tests.support.engine import rows_of
-from tests.support.giant_main import PARAMS, text_of
-from tests.support.pipelines import outcomes, registry_with, start
+from tests.support.giant_main import PARAMS, Told, text_of
+from tests.support.pipelines import ROOT, outcomes, registry_with, start
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -50,6 +61,23 @@ async def embeddings_of(doc_hash: str) -> list[dict[str, Any]]:
     return json.loads(await get_artifacts().read(doc_hash, ArtifactType.EMBEDDINGS, config_id))
 
 
+async def stored_of(doc_hash: str) -> dict[str, Any]:
+    """What the RAG database holds of a document."""
+    async with open_rag(rag_path("library"), None, read_only=True) as rag:
+        where = f"document_id = '{rag_id(doc_hash)}'"
+        chunks = await rag.store.chunks_table.query().where(where).to_list()
+        items = await rag.store.document_items_table.query().where(where).to_list()
+        (row,) = await rag.store.documents_table.query().where(f"id = '{rag_id(doc_hash)}'").to_list()
+    told = ("content", "content_fts", "metadata", "order")
+    return {
+        "chunks": [
+            ([each[name] for name in told], list(each["vector"])) for each in sorted(chunks, key=itemgetter("order"))
+        ],
+        "items": [(each["self_ref"], each["text"]) for each in sorted(items, key=itemgetter("position"))],
+        "content": row["content"],
+    }
+
+
 def claimed(rows: list[Any]) -> Any:
     """Steps of these runs, as far as their weight is concerned."""
     return cast("Any", [SimpleNamespace(run_id=run_id, run={"doc_id": doc_hash}) for run_id, doc_hash in rows])
@@ -70,7 +98,7 @@ async def test_steps_weigh_what_the_steps_before_them_told_or_what_their_file_le
 
 
 def test_the_steps_of_documents_are_weighed() -> None:
-    for name in ("chunk_document", "embed_document"):
+    for name in ("chunk_document", "embed_document", "save_to_rag"):
         assert resolve(f"soliplex.ingester.lib.workflow.{name}").batch_weights is not None, name
 
 
@@ -81,7 +109,10 @@ async def test_a_document_that_goes_through_in_pieces_gets_the_same_chunks_and_v
     text = text_of(30_000)
     ((_, whole),) = await ingest({"whole.txt": text})
     monkeypatch.setattr(chunking, "LARGE", 100)
-    monkeypatch.setattr(pieces, "LONG", 100)
+    monkeypatch.setattr(embedding, "LONG", 100)
+    monkeypatch.setattr(storing, "LONG", 100)
+    monkeypatch.setattr(storing, "LARGE", 100)
+    monkeypatch.setattr(pieces, "BLOCK", 1000)
     monkeypatch.setattr("soliplex.ingester.lib.workflow.embedding.read_pieces.__kwdefaults__", {"size": 10})
     # The same text but for its last word, so that it is another document.
     ((_, in_pieces),) = await ingest({"pieces.txt": text + b" once more"})
@@ -93,4 +124,76 @@ async def test_a_document_that_goes_through_in_pieces_gets_the_same_chunks_and_v
     assert [[each[name] for name in told] for each in found[:-1]] == [
         [each[name] for name in told] for each in expected[: len(found) - 1]
     ]
+    stored, as_expected = await stored_of(in_pieces), await stored_of(whole)
+    assert len(stored["chunks"]) == len(found)
+    assert stored["chunks"][:-1] == as_expected["chunks"][: len(found) - 1]
+    assert len(stored["items"]) == len(as_expected["items"]) > 50
+    assert stored["items"][:-1] == as_expected["items"][:-1]
+    assert stored["content"].startswith(as_expected["content"][:1000])
     assert list(get_artifacts().spool.folder.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@ON_SQLITE
+def test_the_memory_of_a_worker_does_not_grow_with_the_document(database_url: str, tmp_path: Path) -> None:
+    """Six megabytes of text in 20,000 chunks: their vectors alone would be 190 MiB of objects, their JSON as much."""
+    command = [sys.executable, "-m", "tests.support.giant_main", database_url, str(tmp_path), "6000000"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = Told(**json.loads(done.stdout.splitlines()[-1]))
+    grown = {step: round(peak - told.before_mib) for step, peak in told.peak_mib.items()}
+    assert told.chunks > 15_000
+    # Before chunks went through in pieces, it was 430 for embed, and 760 for store.
+    assert grown["chunk"] < 150, grown
+    assert grown["embed"] < 300, grown
+    assert grown["store"] < 550, grown
+
+
+class _Embedder:
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[number / 3 for number in range(len(text), len(text) + 256)] for text in texts]
+
+
+@asynccontextmanager
+async def _fake_embedder(_options: object) -> AsyncGenerator[_Embedder]:
+    yield _Embedder()
+
+
+async def test_what_is_held_of_a_giant_is_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_facts: object) -> None: ...
+
+    monkeypatch.setattr(embedding, "open_cached_embedder", _fake_embedder)
+    monkeypatch.setattr(embedding, "record_histories", nothing)
+    doc_hash, count = "sha256-" + "1" * 64, 6_000
+    async with writing_pieces(doc_hash, ArtifactType.CHUNKS, 1) as made:
+        for some in batched(range(count), 1000):
+            await made.add(
+                [
+                    {"id": str(number), "content": f"passage {number} " * 20, "order": number, "metadata": {}}
+                    for number in some
+                ]
+            )
+    arguments = {
+        "doc_hash": doc_hash,
+        "doc": Document(hash=doc_hash, mime_type="text/plain", file_size=1, doc_meta={}),
+        "places": [],
+        "earlier": {"chunk": Earlier(1, {}), "embed": Earlier(2, {})},
+        "skip_reason": None,
+        "step_params": {"provider": "wordllama"},
+        "run_step": SimpleNamespace(step_config_id=2),
+    }
+    tracemalloc.start()
+    try:
+        step = StepContext(cast("Any", None), arguments)
+        assert await embedding.embed_document([step]) == [{"embeddings": count}]  # pyright: ignore[reportCallIssue]  as wrapped
+        embedded = tracemalloc.get_traced_memory()[1] >> 20
+        tracemalloc.reset_peak()
+        async with get_artifacts().artifact_file(doc_hash, ArtifactType.EMBEDDINGS, 2) as path:
+            chunks = storing.StoredChunks(path)
+            assert sum(1 for _ in chunks) == chunks.count == count
+        read = tracemalloc.get_traced_memory()[1] >> 20
+    finally:
+        tracemalloc.stop()
+    # All vectors at once would be 48 MiB of objects, and 30 MiB of JSON.
+    assert max(embedded, read) < 40, (embedded, read)

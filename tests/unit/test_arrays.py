@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import Artifacts, get_artifacts
-from soliplex.ingester.lib.workflow import pieces
 from soliplex.ingester.lib.workflow.pieces import ArrayFile, ArrayReader, read_pieces, read_short, writing_pieces
 
 DOCUMENT = "sha256-" + "0" * 64
@@ -90,8 +89,7 @@ async def test_a_list_whose_writing_fails_is_not_there_and_leaves_nothing(artifa
     assert list(artifacts.spool.folder.iterdir()) == []
 
 
-async def test_only_a_short_list_is_read_at_once(artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_a_short_list_is_read_at_once(artifacts: Artifacts) -> None:
     await artifacts.write(DOCUMENT, ArtifactType.CHUNKS, 1, b"[1, 2, 3]")
-    assert await read_short(DOCUMENT, ArtifactType.CHUNKS, 1) == [1, 2, 3]
-    monkeypatch.setattr(pieces, "LONG", 5)
-    assert await read_short(DOCUMENT, ArtifactType.CHUNKS, 1) is None
+    assert await read_short(DOCUMENT, ArtifactType.CHUNKS, 1, most=9) == [1, 2, 3]
+    assert await read_short(DOCUMENT, ArtifactType.CHUNKS, 1, most=8) is None

@@ -8,19 +8,24 @@ of a document together, or neither. The rows that say whose chunks these are com
     metas ─▶ documents ─▶ items ─▶ chunks, old ones out and new ones in ─▶ items, documents, metas of what is gone
 
 All of it stands behind the fence of the writer (`fencing`). What is written here, the stock `haiku-rag` command reads.
+
+Rows become record batches of Arrow, some at a time, while Lance writes them. Of a giant, chunks and items come from
+files: then no more of it is in memory than a batch, and the text itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import batched
+from itertools import batched, chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
@@ -57,14 +62,37 @@ class NewRagDocument:
     doc_hash: str
     uri: str
     title: str | None
-    document: dict[str, Any]
-    """As docling's JSON."""
-    chunks: Sequence[RagChunk]
+    document: dict[str, Any] | Rendered
+    """As docling's JSON, or what was made of it."""
+    chunks: Iterable[RagChunk]
+    """May be iterated over more than once."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def id(self) -> str:
         return rag_id(self.doc_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The rows of a document, without its chunks and without what says where it lives."""
+
+    row: dict[str, Any]
+    """In the table of documents."""
+    items: Iterable[dict[str, Any]]
+    """In the table of items."""
+
+
+class RowsInFile:
+    """Rows that are in a file, read from it anew each time they are iterated over."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with self._path.open("rb") as file, contextlib.suppress(EOFError):
+            while True:
+                yield from pickle.load(file)  # noqa: S301  `render_into` wrote it
 
 
 class Placement(NamedTuple):
@@ -101,8 +129,8 @@ async def write_documents(
         rows = await asyncio.to_thread(_Rows, rag, documents)
         leaving = [each for each in map(rag_id, gone) if each not in rows.ids]
         metas = [*rows.metas, *await _moved_rows(tables.metas, moved or {})]
-        await tables.metas.replace("id", [row["id"] for row in metas], _batches(tables.metas, metas))
-        await tables.documents.replace("id", rows.ids, _batches(tables.documents, rows.documents))
+        await tables.metas.replace("id", [row["id"] for row in metas], _batches(tables.metas, [metas]))
+        await tables.documents.replace("id", rows.ids, _batches(tables.documents, [rows.documents]))
         await tables.items.replace("document_id", rows.ids, _batches(tables.items, rows.items))
         chunks = _chunk_batches(tables.chunks, rows.chunks)
         await tables.chunks.replace("document_id", [*rows.ids, *leaving], chunks)
@@ -150,31 +178,50 @@ class _Rows:
 
     def __init__(self, rag: Any, documents: Sequence[NewRagDocument]) -> None:
         models = importlib.import_module("haiku.rag.store.models.document")
-        items = importlib.import_module("haiku.rag.store.models.document_item")
-        docling = importlib.import_module("docling_core.types.doc")
         now = datetime.now(UTC).isoformat()
         by_id = {each.id: each for each in documents}
         self.ids = list(by_id)
         self.metas: list[dict[str, Any]] = []
         self.documents: list[dict[str, Any]] = []
-        self.items: list[dict[str, Any]] = []
+        self.items: list[Iterable[dict[str, Any]]] = []
         self.chunks = [(document_id, each.chunks) for document_id, each in by_id.items()]
-        repository = rag.document_repository
         for document_id, each in by_id.items():
-            parsed = docling.DoclingDocument.model_validate(each.document)
-            document = models.Document(
-                content=parsed.export_to_markdown(),
-                uri=each.uri,
-                title=each.title,
-                metadata={**each.metadata, DOC_HASH: each.doc_hash},
-            )
-            document.set_docling(parsed)
-            self.documents.append(dict(repository._to_documents_record(document, document_id)))  # noqa: SLF001  as its own `create` does
-            self.metas.append(dict(repository._to_meta_record(document, document_id, now, now)))  # noqa: SLF001
-            self.items += [
-                dict(rag.document_item_repository._to_record(document_id, item))  # noqa: SLF001
-                for item in items.extract_items(document_id, parsed)
-            ]
+            metadata = {**each.metadata, DOC_HASH: each.doc_hash}
+            said = models.Document(content="", uri=each.uri, title=each.title, metadata=metadata)
+            record = rag.document_repository._to_meta_record(said, document_id, now, now)  # noqa: SLF001  as its own `create` does
+            made = each.document if isinstance(each.document, Rendered) else rendered(document_id, each.document)
+            self.metas.append(dict(record))
+            self.documents.append(made.row)
+            self.items.append(made.items)
+
+
+def rendered(document_id: str, document: dict[str, Any]) -> Rendered:
+    """The rows that haiku.rag would make of a document."""
+    models = importlib.import_module("haiku.rag.store.models.document")
+    items = importlib.import_module("haiku.rag.store.models.document_item")
+    docling = importlib.import_module("docling_core.types.doc")
+    documents = importlib.import_module("haiku.rag.store.repositories.document").DocumentRepository
+    parts = importlib.import_module("haiku.rag.store.repositories.document_item").DocumentItemRepository
+    parsed = docling.DoclingDocument.model_validate(document)
+    made = models.Document(content=parsed.export_to_markdown())
+    made.set_docling(parsed)
+    found = items.extract_items(document_id, parsed)
+    # As their own `create` does. Neither method makes use of the repository that it belongs to.
+    row = documents._to_documents_record(None, made, document_id)  # noqa: SLF001
+    return Rendered(dict(row), [dict(parts._to_record(None, document_id, item)) for item in found])  # noqa: SLF001
+
+
+def render_into(document_id: str, document: Path, into: Path) -> dict[str, Any]:
+    """Make the rows of a document whose JSON is in a file: its row is given back, its items go into a file.
+
+    Called in a process of its own, whose memory is limited: a text of 60 MiB becomes gigabytes of docling's objects.
+    """
+    made = rendered(document_id, json.loads(document.read_bytes()))
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with into.open("wb") as file:
+        for some in batched(made.items, ROWS_AT_ONCE):
+            pickle.dump(some, file)
+    return made.row
 
 
 async def _moved_rows(metas: FencedTable, moved: Mapping[str, Placement]) -> list[dict[str, Any]]:
@@ -192,20 +239,20 @@ def _moved(row: dict[str, Any], place: Placement) -> dict[str, Any]:
 type _Batches = Callable[[], Iterator[Any]]
 
 
-def _batches(table: FencedTable, rows: Sequence[dict[str, Any]]) -> _Batches | None:
+def _batches(table: FencedTable, sources: Sequence[Iterable[dict[str, Any]]]) -> _Batches | None:
     """The rows as Arrow has them, some at a time."""
     from pyarrow import RecordBatch  # noqa: PLC0415  LanceDB has imported it
 
     schema = table.schema
 
     def made() -> Iterator[Any]:
-        for some in batched(rows, ROWS_AT_ONCE):
+        for some in batched(chain.from_iterable(sources), ROWS_AT_ONCE):
             yield RecordBatch.from_pylist(list(some), schema=schema)
 
-    return made if rows else None
+    return made if _has_any(sources) else None
 
 
-def _chunk_batches(table: FencedTable, documents: Sequence[tuple[str, Sequence[RagChunk]]]) -> _Batches | None:
+def _chunk_batches(table: FencedTable, documents: Sequence[tuple[str, Iterable[RagChunk]]]) -> _Batches | None:
     """The chunks of the documents as rows, some at a time. Their vectors never become objects of Python again."""
     schema = table.schema
 
@@ -214,7 +261,11 @@ def _chunk_batches(table: FencedTable, documents: Sequence[tuple[str, Sequence[R
             for some in batched(chunks, ROWS_AT_ONCE):
                 yield _chunk_batch(schema, document_id, some)
 
-    return made if any(chunks for _, chunks in documents) else None
+    return made if _has_any([chunks for _, chunks in documents]) else None
+
+
+def _has_any(sources: Sequence[Iterable[object]]) -> bool:
+    return any(True for source in sources for _ in source)
 
 
 def _chunk_batch(schema: Any, document_id: str, chunks: Sequence[RagChunk]) -> Any:

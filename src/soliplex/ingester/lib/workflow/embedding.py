@@ -31,6 +31,8 @@ from soliplex.ingester.lib.workflow.weighing import chunks_of
 DOCUMENTS_AT_ONCE: Final = 64
 CHUNKS_AT_ONCE: Final = 4_000
 """In a call of several documents: a hundred megabytes of vectors, and a minute of the slowest embedder here."""
+LONG: Final = 1 << 20
+"""Bytes of chunks from which they are embedded in pieces. With their vectors they become a hundred times as much."""
 FEW_CHUNKS: Final = 4
 """Whose vectors are soon written as JSON."""
 
@@ -58,7 +60,7 @@ async def _chunks(step: StepContext) -> list[dict[str, Any]] | dict[str, Any] | 
     if await are_there(doc_hash, step["run_step"].step_config_id, ArtifactType.EMBEDDINGS):
         return SKIPPED
     chunked = the_step(step["earlier"], WorkflowStepType.CHUNK)
-    return await read_short(doc_hash, ArtifactType.CHUNKS, chunked.config_id)
+    return await read_short(doc_hash, ArtifactType.CHUNKS, chunked.config_id, most=LONG)
 
 
 type _Waiting = tuple[int, StepContext, list[dict[str, Any]]]

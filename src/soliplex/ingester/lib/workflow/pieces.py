@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.storage.blobs import BLOCK
 from soliplex.ingester.lib.storage.threads import in_thread
 from soliplex.ingester.lib.workflow.artifacts import decoded, encoded
 
 PIECE: Final = 1_000
 """Items in a piece. A thousand chunks with their vectors are some ten megabytes of objects."""
-LONG: Final = 4 << 20
-"""Bytes of JSON from which a list is read in pieces. What is shorter becomes a hundred megabytes of objects at most."""
-_BROKEN: Final = "a stored list ends before its last item, or is none"
 _SPACE: Final = " \t\r\n"
 _BETWEEN: Final = _SPACE + ","
 
@@ -53,10 +51,8 @@ class ArrayReader:
             except json.JSONDecodeError:
                 break  # the rest of it has not come yet; if there is none, `close` says so
             after = _skip(text, end, _SPACE)
-            if after == len(text):
-                break  # of a number, more digits may come
-            if text[after] not in ",]":
-                raise ValueError(_BROKEN)
+            if not text.startswith((",", "]"), after):
+                break  # of a number, the rest may be to come
             items.append(item)
             place = after
         self._rest = text[place:]
@@ -65,7 +61,7 @@ class ArrayReader:
     def close(self) -> None:
         """ValueError unless the array has ended."""
         if not self._has_ended:
-            raise ValueError(_BROKEN)
+            raise ValueError("a stored list ends before its last item, or is none")
 
     def _begin(self, text: str) -> int:
         if self._has_begun:
@@ -81,9 +77,18 @@ def _skip(text: str, place: int, characters: str) -> int:
     return place
 
 
-async def read_short(doc_hash: str, kind: ArtifactType, config_id: int) -> list[Any] | None:
-    """All items of a stored list; None if it is so long that it should be read in pieces."""
-    content = await get_artifacts().read_short(doc_hash, kind, config_id, most=LONG)
+def items_of(path: Path) -> Iterator[list[Any]]:
+    """The items of a list in a file, some at a time. Blocks."""
+    reader = ArrayReader()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield reader.feed(block)
+    reader.close()
+
+
+async def read_short(doc_hash: str, kind: ArtifactType, config_id: int, *, most: int) -> list[Any] | None:
+    """All items of a stored list; None if it has more than so many bytes, and should be read in pieces."""
+    content = await get_artifacts().read_short(doc_hash, kind, config_id, most=most)
     return None if content is None else await decoded(content)
 
 

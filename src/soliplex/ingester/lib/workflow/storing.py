@@ -2,14 +2,20 @@
 
 All steps of a call were claimed under the lock of one database (see `resource_key`), so they have the same target. One
 whose `resource_key` is not that of its target takes the lock here: nothing is written without it.
+
+A document of many chunks has a call of its own. Its chunks are read from their file while they are written, and its
+other rows are made in another process: the worker holds a batch of either, whatever the size of the document.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.embedding import EmbedOptions
@@ -18,27 +24,63 @@ from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, problem_of_rag_name, rag_path, rag_resource_key
 from soliplex.ingester.lib.rag.metadata import index_metadata
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
-from soliplex.ingester.lib.rag.writing import NewRagDocument, Placement, RagChunk, write_documents
+from soliplex.ingester.lib.rag.writing import (
+    NewRagDocument,
+    Placement,
+    RagChunk,
+    Rendered,
+    RowsInFile,
+    rag_id,
+    write_documents,
+)
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.storage.threads import in_thread
 from soliplex.ingester.lib.vectors import identity_of
-from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
+from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
+from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.work import ClaimedStep
-from soliplex.ingester.lib.workflow.artifacts import each_alone, read_json, required, the_step, write_json
+from soliplex.ingester.lib.workflow.artifacts import decoded, each_alone, required, the_step, write_json
+from soliplex.ingester.lib.workflow.pieces import items_of, read_short
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
+from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 MOST_IN_A_COMMIT: Final = 500
+CHUNKS_IN_A_COMMIT: Final = 8_000
+"""Of several documents: about 200 MiB of objects."""
+LONG: Final = 16 << 20
+"""Bytes of embedded chunks from which they stay in their file until they are written."""
+LARGE: Final = 4 << 20
+"""Bytes of a parsed document from which another process makes its rows. Here it would become forty times as much."""
+_RENDER: Final = "soliplex.ingester.lib.rag.writing.render_into"
 REPLACED: Final = {"skipped": True, "reason": "another version has taken its place: it lives at no URI any more"}
 """What a step says whose document was overtaken. Stored after the newer version, it would stand beside it for ever."""
 
 
 @skippable
-@batch_handler(limit=MOST_IN_A_COMMIT, wants={"doc", "places", "earlier"})
-async def save_to_rag(batch: list[StepContext]) -> list[Any]:
+@batch_handler(
+    limit=MOST_IN_A_COMMIT, wants={"doc", "places", "earlier"}, weights=Weights(chunks_of, most=CHUNKS_IN_A_COMMIT)
+)
+async def save_to_rag(batch: list[StepContext], processes: ProcessPool) -> list[Any]:
     """Store the documents. One that cannot be read fails alone; a commit that fails fails all its documents."""
     if not get_settings().do_rag:
         return [{"skipped": True, "reason": "DO_RAG is false"} for _ in batch]
-    loaded = await each_alone(_load, batch)
+    async with AsyncExitStack() as files:
+        return await _save(batch, _Means(processes, files))
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """What a call has at its disposal."""
+
+    processes: ProcessPool
+    files: AsyncExitStack
+    """Files that are needed until all is written."""
+
+
+async def _save(batch: Sequence[StepContext], means: _Means) -> list[Any]:
+    loaded = await each_alone(partial(_load, means=means), batch)
     ready = [each for each in loaded if isinstance(each, _Loaded)]
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
@@ -74,35 +116,77 @@ def _target(data_dir: str) -> str:
 class _Loaded:
     """A document on its way into the database."""
 
-    def __init__(
-        self,
-        step: StepContext,
-        identity: EmbeddingIdentity,
-        chunks: Sequence[dict[str, Any]],
-        parsed: dict[str, Any],
-    ) -> None:
+    def __init__(self, step: StepContext, identity: EmbeddingIdentity, document: NewRagDocument) -> None:
         self.step = step
         self.target = _target(str(step["step_params"]["data_dir"]))
         self.identity = identity
-        self.document = _document(step, chunks, parsed)
+        self.document = document
 
     def result(self) -> dict[str, Any]:
-        return {"rag_document_id": self.document.id, "chunks": len(self.document.chunks)}
+        chunks = self.document.chunks
+        count = chunks.count if isinstance(chunks, StoredChunks) else sum(1 for _ in chunks)
+        return {"rag_document_id": self.document.id, "chunks": count}
 
 
-async def _load(step: StepContext) -> _Loaded | dict[str, Any]:
+class StoredChunks:
+    """The chunks of a giant, read from their file anew each time they are iterated over."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.count = 0
+        """How many there were when they were last iterated over to the end."""
+
+    def __iter__(self) -> Iterator[RagChunk]:
+        count = 0
+        for some in items_of(self._path):
+            for chunk in _wanted(some):
+                yield _rag_chunk(chunk, count)
+                count += 1
+        self.count = count
+
+    def first(self) -> list[dict[str, Any]]:
+        """Those from which a title may come."""
+        return next(filter(None, items_of(self._path)), [])
+
+
+async def _load(step: StepContext, means: _Means) -> _Loaded | dict[str, Any]:
     doc_hash = step["doc_hash"]
     required(step["doc"], doc_hash)
     if not step["places"]:
         return REPLACED
     embedded = the_step(step["earlier"], WorkflowStepType.EMBED)
     parsed = the_step(step["earlier"], WorkflowStepType.PARSE)
-    chunks = await read_json(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)
-    document = await read_json(doc_hash, ArtifactType.PARSED_JSON, parsed.config_id)
-    return _Loaded(step, await identity_of(EmbedOptions.read(embedded.params)), chunks, document)
+    chunks = await read_short(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id, most=LONG)
+    first = chunks
+    if chunks is None:
+        file = get_artifacts().artifact_file(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)
+        chunks = StoredChunks(await means.files.enter_async_context(file))
+        first = await asyncio.to_thread(chunks.first)
+    document = await _parsed(doc_hash, parsed.config_id, means)
+    identity = await identity_of(EmbedOptions.read(embedded.params))
+    return _Loaded(step, identity, _document(step, chunks, first or [], document))
 
 
-def _document(step: StepContext, chunks: Sequence[dict[str, Any]], parsed: dict[str, Any]) -> NewRagDocument:
+async def _parsed(doc_hash: str, config_id: int, means: _Means) -> dict[str, Any] | Rendered:
+    """The parsed document; of a large one, the rows that another process made of it."""
+    artifacts = get_artifacts()
+    content = await artifacts.read_short(doc_hash, ArtifactType.PARSED_JSON, config_id, most=LARGE)
+    if content is not None:
+        return await decoded(content)
+    into = artifacts.spool.new_path()
+    means.files.push_async_callback(in_thread, into.unlink, missing_ok=True)
+    async with artifacts.artifact_file(doc_hash, ArtifactType.PARSED_JSON, config_id) as path:
+        arguments = {"document_id": rag_id(doc_hash), "document": path, "into": into}
+        row = cast("dict[str, Any]", await means.processes.run(_RENDER, arguments))
+    return Rendered(row, RowsInFile(into))
+
+
+def _document(
+    step: StepContext,
+    chunks: Sequence[dict[str, Any]] | StoredChunks,
+    first: Sequence[dict[str, Any]],
+    parsed: dict[str, Any] | Rendered,
+) -> NewRagDocument:
     places, document = step["places"], step["doc"]
     uri = places[0].uri if places else document.hash
     known = {
@@ -113,19 +197,22 @@ def _document(step: StepContext, chunks: Sequence[dict[str, Any]], parsed: dict[
     return NewRagDocument(
         doc_hash=document.hash,
         uri=uri,
-        title=title_of(document.doc_meta, chunks, uri),
+        title=title_of(document.doc_meta, first, uri),
         document=parsed,
-        chunks=[
-            RagChunk(
-                id=chunk["id"],
-                content=chunk["content"],
-                order=order,
-                embedding=chunk["embedding"],
-                metadata=chunk["metadata"],
-            )
-            for order, chunk in enumerate(_wanted(chunks))
-        ],
+        chunks=chunks
+        if isinstance(chunks, StoredChunks)
+        else [_rag_chunk(chunk, order) for order, chunk in enumerate(_wanted(chunks))],
         metadata=index_metadata(known, document.doc_meta),
+    )
+
+
+def _rag_chunk(chunk: dict[str, Any], order: int) -> RagChunk:
+    return RagChunk(
+        id=chunk["id"],
+        content=chunk["content"],
+        order=order,
+        embedding=chunk["embedding"],
+        metadata=chunk["metadata"],
     )
 
 
