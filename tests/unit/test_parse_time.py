@@ -10,7 +10,7 @@ from typing import Any, override
 import pytest
 
 from soliplex.ingester.lib.models import RunStep, loaded
-from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions
+from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, scratch
 from soliplex.ingester.lib.parsing.errors import Harm, OutOfTimeError, ParserGaveUpError
 from soliplex.ingester.lib.parsing.files import About
 from soliplex.ingester.lib.wf.isolation import ProcessPool
@@ -32,6 +32,8 @@ class Pool(ProcessPool):
 
     @override
     async def run(self, method: str, arguments: Mapping[str, Any], *, timeout: float | None = None) -> object:
+        assert method == scratch.CALL
+        method, arguments = arguments["function"], arguments["arguments"]
         if method == parsing._COUNT:
             return self._pages
         if method == parsing._MERGE:

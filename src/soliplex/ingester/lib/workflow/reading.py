@@ -17,6 +17,7 @@ from typing import Final
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import RunStep
+from soliplex.ingester.lib.parsing import scratch
 from soliplex.ingester.lib.parsing.errors import (
     Harm,
     HarmfulDocumentError,
@@ -25,6 +26,7 @@ from soliplex.ingester.lib.parsing.errors import (
     ParserGaveUpError,
 )
 from soliplex.ingester.lib.parsing.formats import is_text, media_type
+from soliplex.ingester.lib.storage.threads import in_thread
 from soliplex.ingester.lib.wf.errors import HandlerCrashed, MemoryLimitExceeded, StepTimeout
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 
@@ -87,7 +89,7 @@ async def read_in_process(
 ) -> object:
     """Call a function that reads a document; HarmfulDocumentError if the document ends its process."""
     try:
-        return await processes.run(function, arguments, timeout=seconds)
+        return await _run_tidily(processes, function, arguments, seconds)
     except StepTimeout as exc:
         problem = f"reading the document took longer than {exc.seconds:g} seconds"
         raise HarmfulDocumentError(Harm.STALLED, f"{problem}; raise PARSE_TIMEOUT_SECONDS, or split it") from exc
@@ -98,6 +100,17 @@ async def read_in_process(
         if exc.returncode == -signal.SIGKILL:
             raise  # by the system, which ran out of memory: that may be anyone's fault, and pass
         raise HarmfulDocumentError(Harm.CRASHED, _crash(exc)) from exc
+
+
+async def _run_tidily(
+    processes: ProcessPool, function: str, arguments: Mapping[str, object], seconds: float | None
+) -> object:
+    """The call; what a process leaves on the disk that is ended because of it, is removed."""
+    try:
+        return await processes.run(scratch.CALL, {"function": function, "arguments": arguments}, timeout=seconds)
+    except (StepTimeout, MemoryLimitExceeded, HandlerCrashed, asyncio.CancelledError):
+        await in_thread(scratch.sweep)
+        raise
 
 
 def _crash(exc: HandlerCrashed) -> str:

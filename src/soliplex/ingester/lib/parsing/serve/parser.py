@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpx
 
+from soliplex.ingester.lib.parsing import scratch
 from soliplex.ingester.lib.parsing.documents import of_paragraphs, title_of, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParserGaveUpError, ParserUnavailableError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
@@ -119,7 +120,7 @@ async def _as_docling_knows(path: Path, kind: str) -> AsyncGenerator[Path]:
 async def _as_utf8(path: Path) -> AsyncGenerator[Path]:
     """docling takes every text for UTF-8, so it gets one."""
     text = await asyncio.to_thread(read_bounded, path)
-    with tempfile.NamedTemporaryFile(prefix="parse-") as copy:
+    with tempfile.NamedTemporaryFile(prefix="parse-", dir=scratch.own_folder()) as copy:
         copy.write(text.encode())
         copy.flush()
         yield Path(copy.name)
