@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from soliplex.ingester.lib.config import InvalidSettings, load_settings
 from soliplex.ingester.lib.errors import ConfigurationError, ConflictError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.fetching import FetchFailedError
+from soliplex.ingester.lib.wf.operations import check_in
 from soliplex.ingester.server import create_app
 from soliplex.ingester.server.errors import STATUSES, RateLimitedError, status_of
 from soliplex.ingester.server.middleware import SECURITY_HEADERS
@@ -226,6 +230,18 @@ async def test_a_bug_is_answered_in_json_without_its_traceback(caplog: pytest.Lo
     assert answer.json() == {"error": "an error of the server; its log tells more"}
     assert answer.headers["x-request-id"]
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_metrics_tell_how_much_memory_workers_on_this_machine_hold(client: httpx.AsyncClient) -> None:
+    here = socket.gethostname()
+    await check_in("mine", hostname=here, pid=os.getpid())
+    await check_in("elsewhere", hostname=f"not-{here}", pid=os.getpid())
+    text = (await client.get("/metrics")).text
+    found = re.search(r'soliplex_worker_resident_bytes\{part="worker",worker="mine"\} (\S+)', text)
+    assert found is not None
+    assert float(found[1]) > 1 << 20
+    assert 'part="processes",worker="mine"' in text
+    assert "elsewhere" not in text
 
 
 async def test_metrics_tell_of_requests_and_of_what_is_held(client: httpx.AsyncClient) -> None:

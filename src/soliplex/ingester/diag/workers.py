@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
 from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.output import AsJson, print_rows
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.wf.views import WorkerView
 
 _COLUMNS = {
     "worker": "id",
@@ -11,15 +17,33 @@ _COLUMNS = {
     "process": "pid",
     "slots": "slots",
     "running steps": "running_steps",
+    "MiB": "resident_mib",
+    "MiB of its processes": "processes_resident_mib",
     "since": "first_checkin",
     "last heard of": "last_checkin",
 }
 
 
 async def list_workers(*, as_json: AsJson = False) -> None:
-    """List the workers that have checked in, with the number of steps each runs."""
+    """List the workers that have checked in, with the number of steps each runs, and their memory if they are here."""
     from soliplex.ingester.lib.wf import views
 
     async with open_database():
         page = await views.list_workers(paging=views.FIRST_ROWS)
-    print_rows(page.items, _COLUMNS, as_json=as_json, nothing="no workers are running")
+    print_rows(
+        [_with_memory(worker) for worker in page.items], _COLUMNS, as_json=as_json, nothing="no workers are running"
+    )
+
+
+def _with_memory(worker: WorkerView) -> dict[str, Any]:
+    """The worker with the memory that it and the processes it started hold; empty for one on another machine."""
+    import socket
+
+    from soliplex.ingester.lib.resident import resident_of
+
+    is_here = worker.hostname == socket.gethostname()
+    found = resident_of(worker.pid, since=worker.first_checkin) if is_here and worker.pid is not None else None
+    return asdict(worker) | {
+        "resident_mib": found and found.own >> 20,
+        "processes_resident_mib": found and found.children >> 20,
+    }

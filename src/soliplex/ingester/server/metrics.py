@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -17,7 +18,8 @@ from fastapi import APIRouter, Response
 from sqlmodel import col, func, select
 
 from soliplex.ingester.lib.models import Database, ResourceLock, RunGroup, WorkerCheckin
-from soliplex.ingester.lib.wf.views import running_steps_by_worker
+from soliplex.ingester.lib.resident import Resident, resident_of
+from soliplex.ingester.lib.wf.views import FIRST_ROWS, list_workers, running_steps_by_worker
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -97,7 +99,24 @@ async def _held_now() -> CollectorRegistry:
     registry = CollectorRegistry()
     for name, (text, value) in (await _gauges()).items():
         Gauge(f"soliplex_{name}", text, registry=registry).set(value)
+    resident = Gauge(
+        "soliplex_worker_resident_bytes",
+        "Memory of the workers on this machine.",
+        ("worker", "part"),
+        registry=registry,
+    )
+    for worker, memory in (await _memory_of_workers()).items():
+        resident.labels(worker=worker, part="worker").set(memory.own)
+        resident.labels(worker=worker, part="processes").set(memory.children)
     return registry
+
+
+async def _memory_of_workers() -> dict[str, Resident]:
+    """What each worker on this machine holds, and what the processes do that it reads documents in."""
+    workers = (await list_workers(paging=FIRST_ROWS)).items
+    here = [worker for worker in workers if worker.hostname == socket.gethostname() and worker.pid is not None]
+    found = {worker.id: resident_of(worker.pid or 0, since=worker.first_checkin) for worker in here}
+    return {worker: memory for worker, memory in found.items() if memory is not None}
 
 
 async def _gauges() -> dict[str, tuple[str, float]]:

@@ -157,14 +157,12 @@ async def _load(step: StepContext, means: _Means) -> _Loaded | dict[str, Any]:
     embedded = the_step(step["earlier"], WorkflowStepType.EMBED)
     parsed = the_step(step["earlier"], WorkflowStepType.PARSE)
     chunks = await read_short(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id, most=LONG)
-    first = chunks
     if chunks is None:
         file = get_artifacts().artifact_file(doc_hash, ArtifactType.EMBEDDINGS, embedded.config_id)
         chunks = StoredChunks(await means.files.enter_async_context(file))
-        first = await asyncio.to_thread(chunks.first)
     document = await _parsed(doc_hash, parsed.config_id, means)
     identity = await identity_of(EmbedOptions.read(embedded.params))
-    return _Loaded(step, identity, _document(step, chunks, first or [], document))
+    return _Loaded(step, identity, await asyncio.to_thread(_document, step, chunks, document))
 
 
 async def _parsed(doc_hash: str, config_id: int, means: _Means) -> dict[str, Any] | Rendered:
@@ -184,9 +182,9 @@ async def _parsed(doc_hash: str, config_id: int, means: _Means) -> dict[str, Any
 def _document(
     step: StepContext,
     chunks: Sequence[dict[str, Any]] | StoredChunks,
-    first: Sequence[dict[str, Any]],
     parsed: dict[str, Any] | Rendered,
 ) -> NewRagDocument:
+    """Blocks for a moment where the chunks are in a file: its beginning is read."""
     places, document = step["places"], step["doc"]
     uri = places[0].uri if places else document.hash
     known = {
@@ -197,7 +195,7 @@ def _document(
     return NewRagDocument(
         doc_hash=document.hash,
         uri=uri,
-        title=title_of(document.doc_meta, first, uri),
+        title=title_of(document.doc_meta, chunks.first() if isinstance(chunks, StoredChunks) else chunks, uri),
         document=parsed,
         chunks=chunks
         if isinstance(chunks, StoredChunks)
