@@ -24,9 +24,9 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.handlers import StepContext, resolve
 from soliplex.ingester.lib.wf.runner import Worker
-from soliplex.ingester.lib.workflow import chunking, embedding, pieces, storing
+from soliplex.ingester.lib.workflow import arrays, chunking, embedding, storing
 from soliplex.ingester.lib.workflow.arguments import Earlier
-from soliplex.ingester.lib.workflow.pieces import writing_pieces
+from soliplex.ingester.lib.workflow.arrays import writing_pieces
 from soliplex.ingester.lib.workflow.weighing import characters_of, chunks_of
 from tests.support.engine import rows_of
 from tests.support.giant_main import PARAMS, Told, text_of
@@ -112,14 +112,14 @@ async def test_a_document_that_goes_through_in_pieces_gets_the_same_chunks_and_v
     monkeypatch.setattr(embedding, "LONG", 100)
     monkeypatch.setattr(storing, "LONG", 100)
     monkeypatch.setattr(storing, "LARGE", 100)
-    monkeypatch.setattr(pieces, "BLOCK", 1000)
+    monkeypatch.setattr(arrays, "BLOCK", 1000)
     monkeypatch.setattr("soliplex.ingester.lib.workflow.embedding.read_pieces.__kwdefaults__", {"size": 10})
     # The same text but for its last word, so that it is another document.
-    ((_, in_pieces),) = await ingest({"pieces.txt": text + b" once more"})
+    ((_, in_pieces),) = await ingest({"arrays.txt": text + b" once more"})
     found, expected = await embeddings_of(in_pieces), await embeddings_of(whole)
     assert len(found) > 50
     assert {each["document_id"] for each in found} == {in_pieces}
-    assert {each["document_uri"] for each in found} == {"/pieces.txt"}
+    assert {each["document_uri"] for each in found} == {"/arrays.txt"}
     told = ("id", "content", "order", "metadata", "embedding")
     assert [[each[name] for name in told] for each in found[:-1]] == [
         [each[name] for name in told] for each in expected[: len(found) - 1]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import Artifacts, get_artifacts
-from soliplex.ingester.lib.workflow.pieces import ArrayFile, ArrayReader, read_pieces, read_short, writing_pieces
+from soliplex.ingester.lib.workflow.arrays import ArrayFile, ArrayReader, read_pieces, read_short, writing_pieces
 
 DOCUMENT = "sha256-" + "0" * 64
 values = st.recursive(

@@ -25,7 +25,7 @@ _COLUMNS = {
 
 
 async def list_workers(*, as_json: AsJson = False) -> None:
-    """List the workers that have checked in, with the number of steps each runs, and their memory if they are here."""
+    """List the workers that have checked in, with the number of steps each runs and the memory it had then."""
     from soliplex.ingester.lib.wf import views
 
     async with open_database():
@@ -36,14 +36,8 @@ async def list_workers(*, as_json: AsJson = False) -> None:
 
 
 def _with_memory(worker: WorkerView) -> dict[str, Any]:
-    """The worker with the memory that it and the processes it started hold; empty for one on another machine."""
-    import socket
-
-    from soliplex.ingester.lib.resident import resident_of
-
-    is_here = worker.hostname == socket.gethostname()
-    found = resident_of(worker.pid, since=worker.first_checkin) if is_here and worker.pid is not None else None
+    own, processes = worker.resident_bytes, worker.processes_resident_bytes
     return asdict(worker) | {
-        "resident_mib": found and found.own >> 20,
-        "processes_resident_mib": found and found.children >> 20,
+        "resident_mib": None if own is None else own >> 20,
+        "processes_resident_mib": None if processes is None else processes >> 20,
     }

@@ -24,6 +24,7 @@ from typing import Final
 from uuid import uuid4
 
 from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.resident import resident_of
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
 from soliplex.ingester.lib.wf.finisher import Finisher
@@ -273,7 +274,8 @@ class Worker:
             return False
 
     async def _check_in(self) -> None:
-        meta = {"consumers": dict(self.config.consumers)}
+        memory = resident_of(os.getpid())
+        meta = {"consumers": dict(self.config.consumers), "memory": memory._asdict() if memory else {}}
         await operations.check_in(self.id, hostname=socket.gethostname(), pid=os.getpid(), meta=meta, now=self._clock())
 
     async def _refresh_locks(self) -> None:

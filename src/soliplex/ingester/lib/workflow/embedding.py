@@ -16,6 +16,7 @@ from soliplex.ingester.lib.embedding import EmbeddingRefusedError, EmbedOptions,
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
+from soliplex.ingester.lib.workflow.arrays import read_pieces, read_short, writing_pieces
 from soliplex.ingester.lib.workflow.artifacts import (
     SKIPPED,
     are_there,
@@ -24,7 +25,6 @@ from soliplex.ingester.lib.workflow.artifacts import (
     the_step,
     write_json,
 )
-from soliplex.ingester.lib.workflow.pieces import read_pieces, read_short, writing_pieces
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.weighing import chunks_of
 

@@ -40,8 +40,8 @@ from soliplex.ingester.lib.vectors import identity_of
 from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.work import ClaimedStep
+from soliplex.ingester.lib.workflow.arrays import items_of, read_short
 from soliplex.ingester.lib.workflow.artifacts import decoded, each_alone, required, the_step, write_json
-from soliplex.ingester.lib.workflow.pieces import items_of, read_short
 from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 from soliplex.ingester.lib.workflow.weighing import chunks_of

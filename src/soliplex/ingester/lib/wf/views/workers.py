@@ -31,6 +31,10 @@ class WorkerView:
     """Steps it holds; those beyond its slots wait in the worker."""
     utilization: float
     """How much of its slots is in use, from 0 to 1."""
+    resident_bytes: int | None
+    """Memory of the worker when it last checked in; None where its machine does not tell."""
+    processes_resident_bytes: int | None
+    """Memory of the processes that it had started."""
 
 
 async def list_workers(*, paging: Paging = FIRST_PAGE, now: datetime | None = None) -> Page[WorkerView]:
@@ -64,6 +68,7 @@ def _view(worker: WorkerCheckin, running: int, now: datetime) -> WorkerView:
     meta: dict[str, Any] = worker.worker_meta or {}
     consumers = {str(name): int(size) for name, size in meta.get("consumers", {}).items()}
     slots = sum(consumers.values())
+    memory: dict[str, int] = meta.get("memory", {})
     return WorkerView(
         id=worker.id,
         hostname=worker.hostname,
@@ -75,4 +80,6 @@ def _view(worker: WorkerCheckin, running: int, now: datetime) -> WorkerView:
         slots=slots,
         running_steps=running,
         utilization=min(running / slots, 1.0) if slots else 0.0,
+        resident_bytes=memory.get("own"),
+        processes_resident_bytes=memory.get("children"),
     )
