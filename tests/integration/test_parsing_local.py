@@ -228,9 +228,11 @@ def test_a_table_of_too_many_cells_is_read_as_text(parse: Parse, monkeypatch: py
     assert parsed.warnings == ("the text is without structure: the document is large",)
 
 
-def test_a_document_that_docling_cannot_read_is_a_final_failure(parse: Parse) -> None:
-    with pytest.raises(ParseFailedError, match="docling could not read the Word document"):
-        parse(zipped({"word/document.xml": "<broken"}), WORD)
+def test_a_document_that_docling_cannot_read_gives_its_text_or_fails_for_good(parse: Parse) -> None:
+    parsed = parse(zipped({"word/document.xml": "<w:p>cut off half"}), WORD)
+    assert (parsed.markdown, len(parsed.warnings)) == ("cut off half", 1)
+    with pytest.raises(ParseFailedError, match="could not read the Word document"):
+        parse(zipped({"word/document.xml": "<w:p><w:r/>"}), WORD)
 
 
 def test_converters_are_kept() -> None:

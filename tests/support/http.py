@@ -42,7 +42,8 @@ def _schema_of(app: FastAPI) -> dict[str, Any]:
 
 @asynccontextmanager
 async def client_of(app: FastAPI, **options: Any) -> AsyncGenerator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app.state.loop_watch.app(app), raise_app_exceptions=False)
+    watch = getattr(app.state, "loop_watch", None)  # an application that was not started has none
+    transport = httpx.ASGITransport(watch.app(app) if watch else app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=BASE, **options) as client:
         yield client
 

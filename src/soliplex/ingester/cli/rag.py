@@ -33,11 +33,11 @@ async def vacuum(db: DatabaseName, *, force: Force = False, wait: Wait = 0, as_j
 
 
 async def vacuum_all(*, force: Force = False, wait: Wait = 0, as_json: AsJson = False) -> None:
-    """Compact every RAG database, and the database of documents.
+    """Compact all databases.
 
-    Of SQLite, the file is written anew without the pages that deletions left; other writers wait meanwhile. PostgreSQL
-    is asked for what it does by itself from time to time. One that another holds, or that fails, does not stop the
-    others; the exit code is then 2, or 1.
+    Every RAG database, and the one that holds the documents and runs. Of SQLite, the file is written anew without the
+    pages that deletions left; other writers wait meanwhile. PostgreSQL is asked for what it does by itself from time to
+    time. One that another holds, or that fails, does not stop the others; the exit code is then 2, or 1.
     """
     await _vacuum_each(force=force, wait=wait, as_json=as_json, with_documents=True)
 
@@ -111,7 +111,7 @@ async def verify_db(
     wait: Wait = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Check RAG databases against what was stored in them, and against their checksums.
+    """Check whether RAG databases are whole.
 
     A document must stand in all tables, once, or in none; what the runs have stored must be there, and what was deleted
     must not. A workflow that ends with a vacuum writes the checksum of the database beside it: what changed it since
