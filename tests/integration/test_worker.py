@@ -163,6 +163,19 @@ async def test_a_handler_that_cannot_be_imported_fails_its_step(database: type[D
     assert "cannot be imported" in (step.status_message or "")
 
 
+async def test_steps_of_a_workflow_that_is_gone_fail_and_say_so_and_all_others_go_on(database: type[Database]) -> None:
+    """Its file was removed or renamed while its runs waited."""
+    gone, stays = workflow({"work": {}}, workflow_id="gone"), flow(work="nothing")
+    lost, found = await start(gone, 3), await start(stays, 3)
+    with registry_in_use():
+        get_registry().register(stays)
+        async with working():
+            assert (await ended(found)).status == RunStatus.COMPLETED
+            assert (await ended(lost)).status == RunStatus.FAILED
+    for step in await steps_of(lost):
+        assert "gone" in (step.status_message or ""), step.status_message
+
+
 async def test_a_passing_trouble_is_tried_again(database: type[Database]) -> None:
     metrics = MemoryMetrics()
     async with working(metrics):

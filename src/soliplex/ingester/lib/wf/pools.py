@@ -21,7 +21,6 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from soliplex.ingester.lib.wf.errors import EngineError
 from soliplex.ingester.lib.wf.execution import Executor, definition_of
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.handlers import Handler, Weights, resolve
@@ -131,8 +130,7 @@ class ConsumerPool:
             if claim.steps:
                 if self._services.probe is not None:
                     await self._services.probe.reach("after_claim")
-                self._services.on_claimed(claim)
-                self._accept(claim.steps, claim.resource_key)
+                self._take_over(claim)
                 await asyncio.sleep(0)  # the slots begin before the next look is prepared
             elif not claim.lost_race:
                 await self.doorbell.wait(rings, self._time_to_wait(claim))
@@ -266,6 +264,14 @@ class ConsumerPool:
             services.metrics.incr("claim_lost_race" if claim.lost_race else "claim_idle", pool=self.name)
         return claim
 
+    def _take_over(self, claim: Claim) -> None:
+        try:
+            self._services.on_claimed(claim)
+            self._accept(claim.steps, claim.resource_key)
+        except Exception:  # noqa: BLE001  as above: whatever is the matter with these steps, others are to be claimed
+            _log.exception("pool %r cannot take what it has claimed: it goes back", self.name)
+            self._release(claim.steps)
+
     def _accept(self, steps: list[ClaimedStep], resource_key: str | None) -> None:
         """Queue what was claimed; what is not to be executed goes back."""
         if self._stopping:
@@ -390,8 +396,8 @@ def _handler_of(steps: list[ClaimedStep]) -> Handler | None:
     try:
         definition = definition_of(steps[0])
         return None if definition.map and steps[0].parent_id is None else resolve(definition.method)
-    except EngineError:
-        return None  # executing them says what is wrong
+    except Exception:  # noqa: BLE001  a workflow that is gone, a module that cannot be imported: executing them tells
+        return None
 
 
 def _slices(steps: list[ClaimedStep], size: int) -> list[list[ClaimedStep]]:
