@@ -123,6 +123,8 @@ def test_verify_tells_of_what_is_not_whole_and_repairs_it(commands: CommandLine)
     answer = commands("si-cli", "verify-db", "mine")
     assert answer.code == 1
     assert "mine: 1 half stored: some tables hold them and others do not" in answer.err
+    assert "half stored" in answer.words
+    assert "mine 2 1 0 0 no record" in answer.words
     assert "to mend it: si-cli verify-db mine --repair" in answer.err
 
     answer = commands("si-cli", "verify-db", "mine", "--repair")

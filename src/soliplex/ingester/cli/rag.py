@@ -159,10 +159,10 @@ async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
 VERIFIED = {
     "database": "database",
     "documents": "documents",
-    "half": "half stored",
+    "half stored": "half",
     "missing": "missing",
     "stale": "stale",
-    "status": "checksum",
+    "checksum": "status",
     "since": "since",
 }
 
