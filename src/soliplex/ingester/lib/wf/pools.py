@@ -297,14 +297,18 @@ class ConsumerPool:
         self._call_size = max(self._call_size, size)
         try:
             if handler is None or handler.batch_weights is None or len(steps) == 1:
-                calls = _slices(steps, size)
+                calls = [steps] if len(steps) <= size else _slices(steps, size)
             else:
                 calls = await self._weighed(steps, handler.batch_weights, size)
             for number, call in enumerate(calls):
                 if steps[0].resource_key is not None and steps[0].lease not in self.leases_with_lock:
                     self._release_all(calls[number:])  # the lock is another's
                     break
-                await self._execute_call(call, rest=calls[number + 1 :])
+                started = time.perf_counter()
+                results = await self._while_held(call, self._services.executor.execute(call), rest=calls[number + 1 :])
+                if results is not None:
+                    self._services.finisher.submit(results)
+                    self._note_duration(call[0].type, (time.perf_counter() - started) / len(call))
         finally:
             if steps[0].resource_key is not None:
                 self.leases_with_lock.discard(steps[0].lease)
@@ -317,13 +321,6 @@ class ConsumerPool:
         except Exception:  # noqa: BLE001  what is not known to be light must not be put together
             _log.exception("pool %r cannot weigh the steps of %r: each goes alone", self.name, steps[0].name)
             return _slices(steps, 1)
-
-    async def _execute_call(self, steps: list[ClaimedStep], *, rest: list[list[ClaimedStep]]) -> None:
-        started = time.perf_counter()
-        results = await self._while_held(steps, self._services.executor.execute(steps), rest=rest)
-        if results is not None:
-            self._services.finisher.submit(results)
-            self._note_duration(steps[0].type, (time.perf_counter() - started) / len(steps))
 
     async def _while_held[R](
         self, steps: list[ClaimedStep], work: Coroutine[Any, Any, R], *, rest: Sequence[list[ClaimedStep]] = ()
