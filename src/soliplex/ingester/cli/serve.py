@@ -73,11 +73,6 @@ def serve(
 
 def app_with_worker() -> FastAPI:
     """The application of a server process that works off steps too."""
-    from soliplex.ingester.lib.config import get_settings
-    from soliplex.ingester.lib.rag.opening import import_early
-
-    if get_settings().do_rag:
-        import_early()
     return _app(with_worker=True)
 
 
@@ -89,10 +84,14 @@ def app_without_worker() -> FastAPI:
 def _app(*, with_worker: bool) -> FastAPI:
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging
+    from soliplex.ingester.lib.rag.opening import import_early
     from soliplex.ingester.server import create_app
     from soliplex.ingester.server.sites import Served
 
-    configure_logging(get_settings())
+    settings = get_settings()
+    configure_logging(settings)
+    if settings.do_rag:
+        import_early()  # for searches too, not only for a worker: importing it later, the loop would stand still
     served = Served(os.environ.get(_HOST), behind_proxy=_BEHIND_PROXY in os.environ)
     app = create_app(with_worker=with_worker, served=served)
     app.openapi()  # kept for those who ask: for the first of them, all others would wait

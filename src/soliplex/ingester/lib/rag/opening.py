@@ -147,9 +147,19 @@ async def imported(module: str) -> Any:
     return _imported[module]
 
 
+_EARLY: Final = (
+    CLIENT,
+    "haiku.rag.config",
+    "haiku.rag.store.exceptions",
+    "haiku.rag.store.info",
+    "lancedb.index",
+    "docling_core.types.doc",
+)
+
+
 def import_early() -> None:
     """Import haiku.rag now, before a server answers anyone: later, all its clients would notice."""
-    for module in (CLIENT, "haiku.rag.store.exceptions", "haiku.rag.config", "haiku.rag.store.info", "lancedb.index"):
+    for module in _EARLY:
         _imported[module] = _import(module)
     # Half a million objects that stay for good: looking through them for garbage would take tenths of a second.
     gc.collect()

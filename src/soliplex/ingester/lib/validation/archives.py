@@ -113,7 +113,7 @@ def _bomb(what: str) -> InvalidDocumentError:
 
 def _refusal(exc: BaseException) -> InvalidDocumentError:
     if "verlap" in str(exc):  # zipfile has one error for everything, and only its text differs
-        return _bomb("its members overlap")
+        return _bomb("several of the files in it share the same bytes")
     if isinstance(exc, NotImplementedError):
         return InvalidDocumentError(
             Defect.DAMAGED, "the archive is packed by a method that no office program uses", SAVE_AGAIN
