@@ -67,10 +67,11 @@ INVARIANTS: Final[dict[str, str]] = {
          WHERE g.total_runs <> {_runs("1 = 1")} OR g.remaining_runs <> {_runs(f"r.status NOT IN {_FINAL}")}
             OR g.failed_runs <> {_runs("r.status = 'FAILED'")}
             OR g.cancelled_runs <> {_runs("r.status = 'CANCELLED'")}""",
-    # A group that has lost all its runs to the deletion of their documents keeps its status.
+    # A group that ended, and has lost all its runs to the deletion of their documents since, keeps its status.
     "a group is final if and only if its runs are": f"""
         SELECT g.id FROM rungroup g
-         WHERE g.total_runs > 0 AND (g.status IN {_FINAL}) <> ({_runs(f"r.status NOT IN {_FINAL}")} = 0)""",
+         WHERE (g.status IN {_FINAL}) <> ({_runs(f"r.status NOT IN {_FINAL}")} = 0
+               AND (g.total_runs > 0 OR g.completed_date IS NOT NULL))""",
     "a group ends FAILED, CANCELLED or COMPLETED as its runs say": f"""
         SELECT g.id FROM rungroup g WHERE g.status IN {_FINAL} AND g.status <>
                CASE WHEN g.failed_runs > 0 THEN 'FAILED' WHEN g.cancelled_runs > 0 THEN 'CANCELLED'

@@ -24,6 +24,8 @@ LONGEST = 0.1
 """Seconds for which one callback may hold the loop."""
 KNOWN_WORK = 0.006
 """Seconds of processor time that `_seconds_of_known_work` takes on a quiet machine of two cores."""
+SLOWEST = 2.0
+"""What two processes on one core make of it. No machine is an excuse for more."""
 DEEPEST = 25
 """Calls that are shown of one that took longer."""
 OURS = str(Path("soliplex") / "ingester")
@@ -35,7 +37,8 @@ def slowness() -> float:
 
     Processor time grows too where another process shares the core and its caches.
     """
-    return max(1.0, min(_seconds_of_known_work() for _ in range(3)) / KNOWN_WORK)
+    measured = min(_seconds_of_known_work() for _ in range(3)) / KNOWN_WORK
+    return min(max(1.0, measured), SLOWEST)
 
 
 def _seconds_of_known_work() -> float:
