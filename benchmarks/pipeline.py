@@ -21,7 +21,7 @@ from typing import Final
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
-from benchmarks.documents import embedding, haiku, reading, retrieval, searching
+from benchmarks.documents import covering, embedding, haiku, reading, retrieval, searching
 from benchmarks.documents.data import Data
 from benchmarks.documents.processing import (
     File,
@@ -69,6 +69,8 @@ LINES: Final = (
     Line("… hybrid, p95, ms", "search_ms.hybrid.p95"),
     Line("headings F1 on PDFs", "headings_f1", Target(0.75)),
     Line("words F1 on PDFs", "words_f1", Target(0.97)),
+    Line("words of PDFs that reach Markdown and chunks, share", "coverage.words", Target(0.99)),
+    Line("… files with less than 97 % of theirs", "coverage.files_below_97", Target(0, at_most=True)),
     Line("hostile files", "hostile.files"),
     Line("… that were read", "hostile.completed"),
     Line("… that failed with a reason", "hostile.failed_cleanly"),
@@ -199,6 +201,18 @@ async def words_and_headings_f1(bench: Bench) -> Result:
     return reading.scores([read.get(file.uri, "") for file in files], truths)
 
 
+async def coverage(bench: Bench) -> Result:
+    """PDFs of the folder and office exports: how many of their words can be found."""
+    folders = [bench.data.files(name) for name in ("documents", "pdf_truth")]
+    named = [path for folder in (*folders, sorted(covering.EXPORTS.iterdir())) for path in folder]
+    # Some are in both folders. Of a quick run, as many of the first as of the last.
+    pdfs = list({path.read_bytes(): path for path in named if path.suffix == ".pdf"}.values())
+    chosen = pdfs if bench.sizes.pdfs is None else pdfs[:: len(pdfs) // (bench.sizes.pdfs + 1)]
+    files = {path: File(f"/{path.parent.name}/{path.name}", path.read_bytes()) for path in chosen}
+    read = await (await bench.ingester()).read_of(list(files.values()), "instant")
+    return covering.scores({file.uri: covering.words_in(path) for path, file in files.items()}, read)
+
+
 async def ndcg10(bench: Bench) -> Result:
     """SciFact by each kind of search, with what the shipped parameters choose."""
     await bench.shared.close()
@@ -277,6 +291,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "documents_per_second": documents_per_second,
     "reembedded_share": reembedded_share,
     "words_and_headings_f1": words_and_headings_f1,
+    "coverage": coverage,
     "hostile": hostile,
     "embed_chunks_per_second": embed_chunks_per_second,
     "ndcg10": ndcg10,

@@ -12,9 +12,12 @@ refuse() {
 for lock in "$@"; do
     found=$(grep -nE '://|^ *-(i|f|-index-url|-extra-index-url|-find-links|-trusted-host)|(^|[ =])/[A-Za-z]' "$lock") &&
         refuse "$lock" 'names an address or a path' "$found"
-    # sentence-transformers would bring torch, and torch nineteen CUDA packages: 5 GB that nothing here uses.
+    # torch brings nineteen CUDA packages: 5 GB that nothing here uses.
     found=$(grep -nE '^(torch|torchvision|torchaudio|triton|nvidia-[a-z0-9-]*|sentence-transformers)==' "$lock") &&
         refuse "$lock" 'lets torch in' "$found"
+    # The builds of OpenCV overwrite each other's files, and all but the headless one need libraries of a desktop.
+    found=$(grep -nE '^opencv-(python|contrib-python|contrib-python-headless)==' "$lock") &&
+        refuse "$lock" 'lets another build of OpenCV in' "$found"
     found=$(grep -nE '^[A-Za-z0-9]' "$lock" | grep -v ' \\$') &&
         refuse "$lock" 'pins without a hash' "$found"
 done

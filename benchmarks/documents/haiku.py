@@ -91,6 +91,14 @@ async def _run_batch(folder: Path, name: str, embedder: Embedder) -> None:
         raise RuntimeError(f"{report.succeeded} of {expected} documents were ingested: {report}")
 
 
+def _tokenizer(folder: Path) -> Path:
+    """The folder with the model's tokenizer, in the form that transformers reads."""
+    folder.mkdir(exist_ok=True)
+    minilm.tokenizer().save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    return folder
+
+
 def _config(folder: Path, name: str) -> Any:
     from haiku.rag.config import AppConfig
 
@@ -99,7 +107,7 @@ def _config(folder: Path, name: str) -> Any:
         {
             "lancedb": {"databases": {name: str(folder / f"{name}.lancedb")}},
             "embeddings": {"model": model},
-            "processing": {"chunking_tokenizer": str(minilm.model_folder())},
+            "processing": {"chunking_tokenizer": str(_tokenizer(folder / "tokenizer"))},
             "ingester": {
                 "databases": {name: {"sources": [{"type": "fs", "root": str(folder / name)}]}},
                 "queue": {"path": str(folder / f"{name}.queue.db")},

@@ -6,6 +6,7 @@ The benchmark's process uploads and waits; all that a step does happens in the w
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -23,9 +24,11 @@ from sqlmodel import col, select
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
+from benchmarks.documents.covering import Read
 from benchmarks.driving import status_of
 from benchmarks.rows import SOURCE
 from soliplex.ingester.lib import operations as documents
+from soliplex.ingester.lib.chunking import Chunk
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import ArtifactType, Database, DocumentURI, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.storage import get_artifacts
@@ -156,6 +159,21 @@ class Ingester:
             step.uri: (await artifacts.read(step.doc_hash, ArtifactType.PARSED_MD, step.config_id)).decode()
             for step in parsed
         }
+
+    async def read_of(self, files: Sequence[File], params: str) -> dict[str, Read]:
+        """What the documents were parsed to and cut into, by URI; nothing of those that failed."""
+        done = await self.process(files, params)
+        ended = [step for step in done.steps if step.status is RunStatus.COMPLETED]
+        artifacts = get_artifacts()
+        found: dict[str, Read] = {}
+        parsed = {step.uri: step for step in ended if step.name == "parse"}
+        for step in ended:
+            if step.name == "chunk":
+                of = parsed[step.uri]
+                markdown = await artifacts.read(of.doc_hash, ArtifactType.PARSED_MD, of.config_id)
+                chunks = json.loads(await artifacts.read(step.doc_hash, ArtifactType.CHUNKS, step.config_id))
+                found[step.uri] = Read(markdown.decode(), [Chunk.from_json(each) for each in chunks])
+        return found
 
     async def new_batch(self, name: str) -> int:
         return await documents.create_batch(SOURCE, name)

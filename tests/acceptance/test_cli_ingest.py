@@ -71,6 +71,12 @@ def test_failures_are_told_with_their_reasons_and_can_be_retried(commands: Comma
     assert "✗ 0 documents ingested, 3 failed" in answer.out
     assert "✗ 3 at chunk: RuntimeError: this step always fails" in answer.out
 
+    unchanged = commands("si-cli", "ingest", str(docs), *FAILING_WORKFLOW)
+    assert (unchanged.code, "3 failed before, at chunk: RuntimeError" in unchanged.out) == (1, True)
+    assert "--retry-failed" in unchanged.out
+    retried = ingest(commands, str(docs), *FAILING_WORKFLOW, "--retry-failed")
+    assert (retried["retried"], retried["runs"]["failed"], retried["uploaded"]) == (3, 3, 0)
+
     (group,) = commands.json("si-cli", "status")
     shown = commands("si-cli", "status", str(group["id"]))
     assert shown.code == 1
@@ -108,6 +114,70 @@ def test_a_forecast_goes_by_what_was_done_before(commands: CommandLine, docs: Pa
     assert forecast["kinds"][0]["mime_type"] == "text/markdown"
 
 
+def known(commands: CommandLine, *options: str) -> list[str]:
+    return sorted(
+        Path(uri).name for uri in commands.json("si-cli", "delete", "--source", "files", "--dry-run", *options)["uris"]
+    )
+
+
+def test_files_that_are_gone_are_told_listed_and_deleted_on_demand(commands: CommandLine, docs: Path) -> None:
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    (docs / "sub" / "c.md").unlink()
+    told = commands("si-cli", "ingest", str(docs), *TEST_WORKFLOW)
+    assert told.code == 0
+    assert "1 known file is gone and still found by searches:" in told.out
+
+    tried = commands("si-cli", "ingest", str(docs), "--delete-missing", "--dry-run", *TEST_WORKFLOW)
+    assert "sub/c.md" in tried.out
+    assert "1 known file is gone, and would be deleted" in tried.out
+    assert known(commands) == ["a.md", "b.md", "c.md"]
+
+    done = commands("si-cli", "ingest", str(docs), "--delete-missing", *TEST_WORKFLOW)
+    assert (done.code, "1 known file is gone, and deleted here too" in done.out) == (0, True), done.out
+    assert known(commands) == ["a.md", "b.md"]
+
+
+def test_an_empty_folder_or_a_pattern_deletes_nothing_by_accident(commands: CommandLine, docs: Path) -> None:
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    (docs / "a.md").unlink()
+    pattern = ingest(commands, str(docs), "--include", "*.pdf", "--delete-missing", *TEST_WORKFLOW)
+    assert (pattern["missing"], pattern["deleted"], pattern["status"]) == ([], 0, "ok")
+
+    (docs / "b.md").unlink()
+    (docs / "sub" / "c.md").unlink()
+    refused = commands("si-cli", "ingest", str(docs), "--delete-missing", *TEST_WORKFLOW)
+    assert refused.code == 1
+    assert "is it mounted?; --force deletes them all the same" in refused.out
+    assert known(commands) == ["a.md", "b.md", "c.md"]
+    forced = ingest(commands, str(docs), "--delete-missing", "--force", *TEST_WORKFLOW)
+    assert (forced["deleted"], known(commands)) == (3, [])
+
+
+def test_where_nobody_can_be_asked_most_of_a_folder_is_not_deleted(commands: CommandLine, docs: Path) -> None:
+    for number in range(12):
+        (docs / f"{number}.md").write_text(f"text {number}")
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    for number in range(12):
+        (docs / f"{number}.md").unlink()
+    refused = commands("si-cli", "ingest", str(docs), "--delete-missing", *TEST_WORKFLOW)
+    assert (refused.code, "12 of 15 known files are gone, more than half; --force" in refused.out) == (1, True)
+    assert len(known(commands)) == 15
+
+
+def test_documents_are_deleted_by_their_path_and_a_source_only_on_purpose(commands: CommandLine, docs: Path) -> None:
+    ingest(commands, str(docs), *TEST_WORKFLOW)
+    wrong = commands("si-cli", "delete", str(docs / "a.md"), "nothing.md")
+    assert (wrong.code, "nothing.md" in wrong.err, len(known(commands))) == (1, True, 3)
+    assert commands("si-cli", "delete", str(docs / "a.md")).out == "1 document deleted\n"
+    assert known(commands) == ["b.md", "c.md"]
+    assert commands("si-cli", "delete").code == 2
+
+    unasked = commands("si-cli", "delete", "--source", "files")
+    assert (unasked.code, "add --yes" in unasked.err, len(known(commands))) == (1, True, 2)
+    assert commands("si-cli", "delete", "--source", "files", "--yes").out == "2 documents deleted\n"
+    assert known(commands) == []
+
+
 def test_a_file_over_the_limit_fails_alone(commands: CommandLine, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (docs / "large.md").write_text("x" * 5000)
     monkeypatch.setenv("UPLOAD_SIZE_LIMIT", "4KB")
@@ -134,6 +204,8 @@ def test_without_waiting_the_work_is_left_to_a_worker(commands: CommandLine, doc
         ((str(SAMPLES), "--params", "defualt"), 1, "did you mean 'default'"),
         ((str(SAMPLES), "--jobs", "0"), 2, "--jobs"),
         ((), 2, "PATH..."),
+        ((str(SAMPLES / "README.md"), "--delete-missing"), 2, "--delete-missing"),
+        ((str(SAMPLES), "--force"), 2, "--force"),
         ((str(SAMPLES), "--server", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9: cannot be reached"),
         ((str(SAMPLES), "--server", "nonsense"), 2, "--server"),
     ],
@@ -270,7 +342,7 @@ def test_a_server_takes_the_files_and_its_worker_processes_them(
         assert (first["uploaded"], first["runs"]["failed"], first["status"]) == (3, 3, "failed")
         assert {failure["reason"] for failure in first["failures"]} == {"RuntimeError: this step always fails"}
         second = commands("si-cli", "ingest", str(docs), *FAILING_WORKFLOW, *there)
-        assert second.out == "✓ Nothing to do: all 3 files are unchanged.\n"
+        assert (second.code, "✗ Nothing new: all 3 files are unchanged, but 3 could" in second.out) == (1, True)
 
         group = str(first["run_group_id"])
         assert "chunk 3 0 3 0 0" in commands("si-cli", "status", group, *there).words

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from soliplex.ingester.cli.lazy import load_command
-from soliplex.ingester.cli.main import COMMANDS, exit_code_of
+from soliplex.ingester.cli.main import COMMANDS
+from soliplex.ingester.cli.program import exit_code_of
 from soliplex.ingester.cli.settings import copy_files
 from soliplex.ingester.lib.config import shipped_config_dir
 from soliplex.ingester.lib.errors import ConfigurationError, EngineError, NotFoundError

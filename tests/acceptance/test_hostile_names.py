@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester.cli.ingest.display import LiveDisplay, Stage
+from soliplex.ingester.cli.ingest.display import LiveDisplay
 from soliplex.ingester.cli.output import console, echo, print_facts, print_json, print_rows
+from soliplex.ingester.installation.stages import Stage
+from soliplex.ingester.installation.values import Failure
 from soliplex.ingester.lib.config import get_settings, load_settings
 from soliplex.ingester.lib.logs import configure_logging
 from soliplex.ingester.lib.models import ArtifactType, ResourceLockKind
@@ -189,9 +191,9 @@ def test_in_a_terminal_only_our_own_colours_and_bars_are_control_sequences(monke
     out = console(stderr=True)
     assert out.is_terminal
     with LiveDisplay(out) as display:
-        stage = Stage(name=HOSTILE, total=2, done=1, failed=1, note=HOSTILE)
+        stage = Stage(name=HOSTILE, total=2, done=1, failed=1)
         display.show(stage)
-        display.say(f"✗ {HOSTILE}", "red")
+        display.failed(Failure(HOSTILE, HOSTILE, HOSTILE, run_group_id=1))
         display.end(stage)
     out.print(HOSTILE.replace("\n", ""))
     written = terminal.getvalue()

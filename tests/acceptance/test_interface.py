@@ -84,6 +84,7 @@ READ: dict[str, set[str]] = {
     "/batch/status?batch_id={batch}": {
         *("batch", "document_count", "workflow_count", "workflows", "parsed", "remaining"),
     },
+    "/batch/unfinished?source=field&name=Q4": {"batch_id"},
     "/batch/{batch}/steps": {"id", "workflow_run_id", "step_type", "status"},
     "/document/?source=field": {"id", "doc_hash", "uri", "source", "version", "batch_id"},
     "/document/?batch_id={batch}": {"id", "doc_hash", "uri", "source", "version", "batch_id"},

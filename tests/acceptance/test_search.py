@@ -68,8 +68,45 @@ async def test_passages_are_found_with_their_place(client: httpx.AsyncClient, st
     best = answer["results"][0]
     assert (best["uri"], best["title"], best["source"]) == ("/garden/bees.md", "Bees", "garden")
     assert (best["headings"], best["page_numbers"]) == (["Bees"], [1])
-    assert best["snippet"] == "on a warm day the bees leave the hive"
+    assert best["snippet"] == best["content"] == "on a warm day the bees leave the hive"
+    assert best["places"] == [{"uri": "/garden/bees.md", "source": "garden", "batch_id": 1}]
+    assert best["sources"] == ["garden"]
     assert best["score"] > 0
+
+
+async def test_a_chunk_is_found_by_the_ids_of_a_hit(client: httpx.AsyncClient, stored: None) -> None:
+    (hit,) = (await ask(client, q="sourdough", kind="text"))["results"]
+    for chunk_id, options in (
+        (hit["chunk_id"], {}),
+        (hit["rag_chunk_id"], {}),
+        (hit["chunk_id"], {"doc_hash": hit["doc_hash"]}),
+    ):
+        answer = await client.get(f"/api/v1/chunk/{chunk_id}", params={"db": "library", **options})
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert (found["chunk_id"], found["content"]) == (hit["chunk_id"], hit["content"])
+        assert [each["places"] for each in found["documents"]] == [hit["places"]]
+    for path, options in (("nobody", {"db": "library"}), (hit["chunk_id"], {"db": "nothing"})):
+        answer = await client.get(f"/api/v1/chunk/{path}", params=options)
+        assert answer.status_code == 404
+
+
+async def test_only_hits_of_at_least_a_score_are_given(client: httpx.AsyncClient, stored: None) -> None:
+    every = (await ask(client, q="bees leave the hive", kind="hybrid"))["results"]
+    assert len(every) == 2
+    least = max(hit["score"] for hit in every)
+    found = await ask(client, q="bees leave the hive", kind="hybrid", min_score=least)
+    assert [hit["uri"] for hit in found["results"]] == ["/garden/bees.md"]
+
+
+def test_the_command_line_takes_a_least_score(commands: CommandLine, stored: None) -> None:
+    question = ("si-cli", "search", "bees leave the hive", "--db", "library", "--json")
+    every = commands(*question).json
+    least = max(hit["score"] for hit in every)
+    assert [hit["uri"] for hit in commands(*question, "--min-score", str(least)).json] == ["/garden/bees.md"]
+    for options in (["--min-score", "1.5"], ["--min-score", "-0.1", "--kind", "text"], ["--min-score", "nan"]):
+        refused = commands(*question, *options)
+        assert (refused.code, "--min-score" in refused.err) == (2, True), refused.err
 
 
 FILTERS = [
@@ -125,6 +162,11 @@ def test_results_are_printed_for_people(commands: CommandLine, stored: None) -> 
         ({"q": "x", "kind": "magic"}, 422, "kind"),
         ({"q": "x", "limit": 0}, 422, "limit"),
         ({"q": "x", "meta": "novalue"}, 422, "meta"),
+        ({"q": "x", "min_score": 1.5}, 400, "min_score"),
+        ({"q": "x", "min_score": -2, "kind": "vector"}, 400, "min_score"),
+        ({"q": "x", "min_score": -0.1, "kind": "text"}, 400, "min_score"),
+        ({"q": "x", "min_score": "inf", "kind": "text"}, 422, "min_score"),
+        ({"q": "x", "min_score": "high"}, 422, "min_score"),
         ({"q": "x", "db": "../library"}, 404, "../library"),
         ({"q": "x", "db": "nothing"}, 404, "nothing"),
     ],

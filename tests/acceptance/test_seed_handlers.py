@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models import Database, Document
+from soliplex.ingester.lib.wf.definitions import workflow_from_yaml
+from soliplex.ingester.lib.wf.operations import NewRun, create_run_group
 from tests.support.engine import rows_of
 
 IMPORTS = """
@@ -177,3 +179,34 @@ def test_a_module_that_is_not_there_is_named(folder: Path, sqlite_url: str) -> N
     assert (
         "handler 'myapp.handlers.custom_handler' cannot be imported: No module named 'myapp.handlers'" in failed.stdout
     )
+
+
+BARE = """
+async def custom_handler(run_step, workflow_run, doc, step_params):
+    return {"size": doc.file_size, "step": run_step.workflow_step_name, "param1": step_params["param1"]}
+"""
+
+
+async def start_a_run(database_url: str, folder: Path) -> None:
+    """A run of the user's workflow, which no process has begun to work off."""
+    await Database.initialize(database_url)
+    try:
+        async with Database.session() as session:
+            session.add(Document(hash="sha256-a", file_size=4, mime_type="text/plain"))
+            await session.commit()
+        workflow = workflow_from_yaml((folder / "workflows" / "custom.yaml").read_text())
+        await create_run_group(workflow, None, [NewRun(doc_id="sha256-a")])
+    finally:
+        await Database.close()
+
+
+async def test_the_printed_signature_works_in_a_worker_that_has_imported_nothing_else(
+    folder: Path, sqlite_url: str
+) -> None:
+    (folder / "modules/myapp/handlers.py").write_text(BARE)
+    await start_a_run(sqlite_url, folder)
+    worked = await asyncio.to_thread(si_cli, folder, sqlite_url, "worker", "--drain")
+    assert worked.returncode == 0, worked.stderr
+    _, _, status, output, message = (await steps_by_size(sqlite_url))[4]
+    assert status == "COMPLETED", message
+    assert json.loads(output) == {"size": 4, "step": "custom_step", "param1": "value1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ async def test_an_upload_gives_what_clients_read(client: httpx.AsyncClient) -> N
         "hash": hash_of(HELLO),
         "mime_type": "text/plain",
         "file_size": len(HELLO),
-        "doc_meta": {"author": "me"},
+        "doc_meta": {"author": "me", "_priority": 3},
     }
     assert [uri["uri"] for uri in known["uris"]] == ["/a.txt"]
     (event,) = (await client.get(f"{A}/document/{hash_of(HELLO)}/history")).json()
@@ -418,6 +419,41 @@ async def test_a_bad_source_status_is_refused(client: httpx.AsyncClient, fields:
     assert (answer.status_code, "error" in answer.json()) == (status, True)
 
 
+async def test_what_a_batch_is_given_is_kept_with_it(client: httpx.AsyncClient) -> None:
+    form = {"source": "files", "name": "Q4", "batch_params": '{"department": "finance"}'}
+    assert (await client.post(f"{A}/batch/", data=form)).status_code == 201
+    assert (await client.get(f"{A}/batch/")).json()[0]["batch_params"] == {"department": "finance"}
+    for wrong in ('{"year": 2026}', "[]", "{"):
+        answer = await client.post(f"{A}/batch/", data={**form, "batch_params": wrong})
+        assert (answer.status_code, answer.json()["error"].partition(":")[0]) == (400, "batch_params")
+
+
+async def test_the_priority_of_an_upload_is_that_of_its_runs(client: httpx.AsyncClient) -> None:
+    batch_id = (await client.post(f"{A}/batch/", data={"source": "files", "name": "Q4"})).json()["batch_id"]
+
+    async def upload(name: str, **more: str) -> None:
+        fields = {"source_uri": name, "source": "files", "batch_id": str(batch_id), **more}
+        file = {"file": (name, name.encode())}
+        assert (await client.post(f"{A}/document/upload", data=fields, files=file)).status_code == 201
+
+    async def priorities() -> list[int]:
+        form = {"batch_id": batch_id, "workflow_definition_id": "test_wf", "param_id": "test_base", "priority": 3}
+        started = await client.post(f"{A}/batch/start-workflows", data=form)
+        assert started.status_code == 201, started.text
+        runs = await client.get(f"{A}/workflow/run-groups/{started.json()['run_group_id']}/runs")
+        return sorted(run["priority"] for run in runs.json())
+
+    await upload("plain")
+    await upload("urgent", priority="7")
+    await upload("idle", priority="-2")
+    await upload("odd", doc_meta='{"_priority": "very"}')
+    assert await priorities() == [-2, 3, 3, 7]
+    await upload("urgent")
+    assert await priorities() == [-2, 3, 3, 7]
+    await upload("urgent", priority="0")
+    assert await priorities() == [-2, 3, 3, 3]
+
+
 @pytest.mark.parametrize("source_id", ["gitea:admin:docs", "github:owner/repo"])
 async def test_sync_state_is_kept_merged_and_forgotten(client: httpx.AsyncClient, source_id: str) -> None:
     place = f"{A}/sync-state/{source_id}"
@@ -435,7 +471,8 @@ async def test_sync_state_is_kept_merged_and_forgotten(client: httpx.AsyncClient
     assert known == put.json()
     assert (known["last_commit_sha"], known["branch"]) == ("def", "trunk")
     assert known["sync_metadata"] == {"files": 2, "by": "me"}
-    assert known["last_sync_date"] is not None
+    # The field's agent appends a `Z` to what it gets, and asks its source for what came after that.
+    assert datetime.fromisoformat(known["last_sync_date"] + "Z").tzinfo is UTC
     assert (await client.delete(place)).status_code == 200
     assert (await client.delete(place)).status_code == 404
     assert (await client.put(place, data={"commit_sha": "x", "metadata": "[]"})).status_code == 400

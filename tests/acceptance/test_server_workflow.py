@@ -282,6 +282,10 @@ async def test_a_parameter_set_that_is_shipped_or_in_use_stays(client: httpx.Asy
     answer = await client.delete(f"{W}/param-sets/mine")
     assert answer.status_code == 403
     assert "in use by run group 1" in answer.json()["error"]
+    assert (await client.post(f"{W}/run-groups/1/cancel")).json()["cancelled_runs"] == 1
+    assert (await client.delete(f"{W}/param-sets/mine")).status_code == 403, "a group that has ended may be retried"
+    await client.delete(f"{W}/run-groups/1")
+    assert (await client.delete(f"{W}/param-sets/mine")).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,8 @@ async def test_other_names_are_answered_if_a_setting_says_so_or_all_need_the_key
 
 
 async def test_a_server_answers_to_the_name_it_was_told_to_listen_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soliplex.ingester.lib.logs.configure_logging", lambda _: None)  # it would be for all tests
+    # It would change the log of all tests.
+    monkeypatch.setattr("soliplex.ingester.lib.logs.configure_logging", lambda _, *, takes_printed: None)
     with told_to_processes("Box.example", proxy_headers=False):
         app = app_without_worker()
     async with client_of(app) as client:

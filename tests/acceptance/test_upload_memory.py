@@ -1,4 +1,4 @@
-"""A large upload to a real server: its memory stays as it was, whatever the size of the document."""
+"""Large documents and a real server: its memory stays as it was, whatever their size."""
 
 from __future__ import annotations
 
@@ -46,4 +46,24 @@ def test_memory_does_not_grow_with_the_document(tmp_path: Path) -> None:
     for _ in range(SIZE // MIB):
         digest.update(BLOCK)
     assert answer.json()["document_hash"] == f"sha256-{digest.hexdigest()}"
+    assert max(seen) - before < 40 * MIB, (before, max(seen))
+
+
+def test_memory_does_not_grow_with_an_artifact_that_is_downloaded(tmp_path: Path) -> None:
+    doc_hash = "sha256-" + "ab" * 32
+    with serving(tmp_path, "--no-worker") as server, server.client() as client:
+        place = tmp_path / "data" / "file_store" / "chunks" / "1" / "ab" / doc_hash
+        place.parent.mkdir(parents=True)
+        with place.open("wb") as file:
+            for _ in range(SIZE // MIB):
+                file.write(BLOCK)
+        address = f"/api/v1/document/{doc_hash}/artifacts/chunks"
+        assert client.get(address, params={"step_config_id": 2}).status_code == 404
+        before, received, seen = memory_of(server), 0, [0]
+        with client.stream("GET", address, params={"step_config_id": 1}) as answer:
+            assert (answer.status_code, answer.headers["X-Step-Config-Id"]) == (200, "1")
+            for block in answer.iter_bytes(MIB):
+                received += len(block)
+                seen.append(memory_of(server))
+    assert received == SIZE
     assert max(seen) - before < 40 * MIB, (before, max(seen))

@@ -82,9 +82,11 @@ async def _hurt_and_look(made: Installation, options: argparse.Namespace, name: 
     began = time.monotonic()
     await made.open(*PROCESSES)
     _say(f"{time.monotonic() - began:4.0f} s: all processes work")
-    await _for(options.minutes * 60, made, clients, monkey)
+    try:
+        await _for(options.minutes * 60, made, clients, monkey)
+    finally:
+        (made.folder / "events").write_text("\n".join(monkey.events))
     _say(f"{time.monotonic() - began:4.0f} s: the trouble is over")
-    (made.folder / "events").write_text("\n".join(monkey.events))
     _say(_table({**book.done, **monkey.done}))
     _say(_table(made.ends, "processes that ended, by exit code"))
     _say(_table(dict(book.refused.most_common(12)), "requests that were refused or not answered"))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -63,12 +64,25 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.can_be_full = _succeeds("mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "chaos", str(folder))
+        self._filling = threading.Lock()
 
-    def fill(self) -> bool:
-        """Leave no room: the limit of a file system in memory can be moved. False where others were quicker."""
-        status = os.statvfs(self._folder)
-        used = (status.f_blocks - status.f_bfree) * status.f_frsize
-        return self._resize(used + 16 * 1024)
+    def fill(self, seconds: float) -> bool:
+        """Leave no room for so long: the limit of a file system in memory can be moved.
+
+        False where that did not happen: others were quicker and had filled it, or wrote more at this moment.
+        """
+        if not self._filling.acquire(blocking=False):
+            return False
+        try:
+            status = os.statvfs(self._folder)
+            used = (status.f_blocks - status.f_bfree) * status.f_frsize
+            is_full = self._resize(used + 16 * 1024)
+            if is_full:
+                time.sleep(seconds)
+            return is_full
+        finally:
+            self.free()
+            self._filling.release()
 
     def free(self) -> bool:
         return self._resize(DISK_SIZE)
@@ -94,7 +108,13 @@ class TroubledDatabase(Protocol):
     @property
     def url(self) -> str: ...
 
-    def interrupt(self, seconds: float) -> None: ...
+    def interrupt(self, seconds: float) -> bool:
+        """Be away for so long. False where that did not happen, since it was away already."""
+        ...
+
+    def log(self) -> str:
+        """What the database has told of itself."""
+        ...
 
 
 class SqliteFile:
@@ -105,12 +125,15 @@ class SqliteFile:
         self.url = f"sqlite+aiosqlite:///{path}"
         make_sqlite_template(path)
 
-    def interrupt(self, seconds: float) -> None:
+    def interrupt(self, seconds: float) -> bool:
         holding = (
             "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30);"
             "c.execute('BEGIN EXCLUSIVE'); time.sleep(float(sys.argv[2])); c.execute('ROLLBACK')"
         )
-        _succeeds(sys.executable, "-c", holding, str(self._path), str(seconds))
+        return _succeeds(sys.executable, "-c", holding, str(self._path), str(seconds))
+
+    def log(self) -> str:
+        return ""
 
 
 class PostgresDatabase:
@@ -120,10 +143,14 @@ class PostgresDatabase:
         self._server = server
         self.url = server.url_of(make_postgres_template(server))
 
-    def interrupt(self, seconds: float) -> None:
-        self._server.crash()
-        time.sleep(seconds)
-        self._server.start()
+    def interrupt(self, seconds: float) -> bool:
+        with self._server.away() as is_away:
+            if is_away:
+                time.sleep(seconds)
+        return is_away
+
+    def log(self) -> str:
+        return self._server.program.log.read_text(errors="replace")
 
 
 class Process(WorkerProcess):
@@ -277,6 +304,7 @@ async def installation(kind: str, nursery: Nursery, kept: Path) -> AsyncGenerato
             yield made
         except BaseException:
             shutil.copytree(folder, kept, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+            (kept / "database.log").write_text(database.log())
             raise
         finally:
             await made.close()

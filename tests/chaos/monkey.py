@@ -115,14 +115,13 @@ class Monkey:
 
     async def _interrupt_database(self) -> None:
         seconds = self._dice.uniform(0, 3)
-        self._note("database interruptions", f"{seconds:.1f} s")
-        await asyncio.to_thread(self._installation.database.interrupt, seconds)
+        if await asyncio.to_thread(self._installation.database.interrupt, seconds):
+            self._note("database interruptions", f"of {seconds:.1f} s, until now")
 
     async def _fill_disk(self) -> None:
-        if await asyncio.to_thread(self._installation.disk.fill):
-            self._note("full disks")
-            await asyncio.sleep(self._dice.uniform(0.5, 3))
-        await asyncio.to_thread(self._installation.disk.free)
+        seconds = self._dice.uniform(0.5, 3)
+        if await asyncio.to_thread(self._installation.disk.fill, seconds):
+            self._note("full disks", f"for {seconds:.1f} s, until now")
 
     def _free(self) -> list[Process]:
         """Those that nothing is being done to."""

@@ -6,9 +6,9 @@ import asyncio
 from datetime import datetime
 
 from soliplex.ingester.lib.models import Database, DocumentBatch
+from soliplex.ingester.lib.operations.forgetting import forget_runs_of_documents
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
-from soliplex.ingester.lib.wf.operations.forgetting import forget_runs_of_documents
 from soliplex.ingester.lib.wf.operations.runs import Created
 from tests.support.engine import Driver, linear
 
@@ -66,6 +66,20 @@ async def test_new_runs_and_retried_ones_open_a_batch_again(driver: Driver) -> N
     assert await completed_date(batch_id) is None
     await driver.drain()
     assert await completed_date(batch_id) is not None
+
+
+async def test_runs_that_join_a_group_that_has_ended_open_its_batch_again(driver: Driver) -> None:
+    batch_id, flow = await new_batch(), linear("a")
+    created = await start(driver, flow, batch_id)
+    await driver.drain()
+    assert await completed_date(batch_id) is not None
+    await ops.create_runs(created.group_id, flow, None, [ops.NewRun()], batch_id=batch_id, now=driver.now())
+    assert await completed_date(batch_id) is None
+    await ops.create_runs(created.group_id, flow, None, [ops.NewRun()], batch_id=batch_id, now=driver.now())
+    await driver.complete(await driver.claim_one())
+    assert await completed_date(batch_id) is None
+    await driver.complete(await driver.claim_one())
+    assert await completed_date(batch_id) == driver.moment
 
 
 async def test_groups_that_end_at_once_complete_their_batch(postgres_driver: Driver) -> None:

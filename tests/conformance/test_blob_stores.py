@@ -1,10 +1,11 @@
-"""What every store of bytes does, on every store."""
+"""What every store of bytes does, on every store; what a capability promises, on every store that declares it."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import override
@@ -15,7 +16,7 @@ from sqlmodel import select
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, DocumentBytes
 from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError, StorageError, StoreUnavailableError
-from soliplex.ingester.lib.storage.blobs import BLOCK
+from soliplex.ingester.lib.storage.blobs import BLOCK, Capabilities, GroupLookups, GroupWrites, LocalFiles, NameIndex
 from soliplex.ingester.lib.storage.database import DatabaseBlobs
 from soliplex.ingester.lib.storage.fs import FolderBlobs
 from soliplex.ingester.lib.storage.memory import MemoryBlobs
@@ -276,12 +277,103 @@ async def test_a_store_in_order_says_so(store: BlobStore) -> None:
     await store.check()
 
 
-async def test_a_database_deletes_by_name_wherever_the_blob_lies(database: type[Database]) -> None:
-    store = DatabaseBlobs({"raw": ArtifactType.DOC}, part=1000)
+def declared[T](capability: T | None) -> T:
+    """The capability; a store that does not declare it is not asked."""
+    if capability is None:
+        pytest.skip("this store does not declare it")
+    return capability
+
+
+@pytest.fixture
+def local_files(store: BlobStore) -> LocalFiles:
+    return declared(store.capabilities.local_files)
+
+
+@pytest.fixture
+def group_writes(store: BlobStore) -> GroupWrites:
+    return declared(store.capabilities.group_writes)
+
+
+@pytest.fixture
+def group_lookups(store: BlobStore) -> GroupLookups:
+    return declared(store.capabilities.group_lookups)
+
+
+@pytest.fixture
+def name_index(store: BlobStore) -> NameIndex:
+    return declared(store.capabilities.name_index)
+
+
+def test_every_capability_is_declared_by_a_store_of_this_suite(tmp_path: Path) -> None:
+    stores: list[BlobStore] = [FolderBlobs(tmp_path), DatabaseBlobs({})]
+    for capability in fields(Capabilities):
+        assert any(getattr(store.capabilities, capability.name) is store for store in stores), capability.name
+
+
+async def test_a_local_file_holds_the_blob(store: BlobStore, local_files: LocalFiles) -> None:
+    assert not local_files.path_of(KEY).exists()
+    await store.put(KEY, LARGE)
+    assert local_files.path_of(KEY).read_bytes() == LARGE
+    with pytest.raises(InvalidKeyError):
+        local_files.path_of("../x")
+
+
+async def test_a_linked_file_is_stored_and_stays(
+    store: BlobStore, local_files: LocalFiles, file_of: Callable[[bytes], Path]
+) -> None:
+    path = file_of(b"hello")
+    for _ in range(2):
+        assert await local_files.link_file(KEY, path)
+        assert path.read_bytes() == b"hello"
+        assert await content_of(store, KEY) == b"hello"
+    assert not await local_files.link_file(KEY, file_of(b"of another size"))
+    assert await content_of(store, KEY) == b"hello"
+
+
+async def test_a_file_is_released_only_if_its_blob_is_there(
+    store: BlobStore, local_files: LocalFiles, file_of: Callable[[bytes], Path]
+) -> None:
+    path = file_of(b"hello")
+    assert not await local_files.release_file(KEY, path)
+    assert path.exists()
+    await store.put(KEY, b"hello")
+    assert await local_files.release_file(KEY, path)
+    assert not path.exists()
+    assert await content_of(store, KEY) == b"hello"
+
+
+async def test_a_group_is_written_and_what_is_there_stays(store: BlobStore, group_writes: GroupWrites) -> None:
+    await store.put("raw/aa/same", b"same")
+    await store.put("raw/aa/other", b"of another size")
+    contents = {f"raw/{number % 7}/{number}": bytes([number]) * number for number in range(30)}
+    written = await asyncio.to_thread(group_writes.write_all, contents | {"raw/aa/same": b"same", "raw/aa/other": b"x"})
+    assert written == dict.fromkeys([*contents, "raw/aa/same"], True) | {"raw/aa/other": False}
+    assert {key: await content_of(store, key) for key in contents} == contents
+    assert await content_of(store, "raw/aa/other") == b"of another size"
+    with pytest.raises(InvalidKeyError):
+        await asyncio.to_thread(group_writes.write_all, {"../x": b"x"})
+
+
+async def test_a_group_is_looked_up_in_its_order(store: BlobStore, group_lookups: GroupLookups) -> None:
+    await store.put(KEY, b"hello")
+    await store.put("raw/40/empty", b"")
+    assert await group_lookups.have(["raw/3f/absent", KEY, "raw/3f", "raw/40/empty"]) == [False, True, False, True]
+    with pytest.raises(InvalidKeyError):
+        await group_lookups.have(["../x"])
+
+
+async def test_blobs_are_deleted_by_name_wherever_they_lie(store: BlobStore, name_index: NameIndex) -> None:
     for key in (KEY, "markdown/1/3f/sha256-003f", "raw/40/sha256-0040"):
-        await store.put(key, bytes(3500))
-    assert await store.delete_named(["sha256-003f", "sha256-absent"]) == 2
-    assert await keys_of(store) == {"raw/40/sha256-0040": 3500}
+        await store.put(key, LARGE)
+    assert await name_index.delete_named(["sha256-003f", "sha256-absent"]) == 2
+    assert await keys_of(store) == {"raw/40/sha256-0040": len(LARGE)}
+
+
+async def test_folders_are_told_by_the_names_they_hold(store: BlobStore, name_index: NameIndex) -> None:
+    for key in ("markdown/1/3f/a", "markdown/12/3f/a", "markdown/12/40/b", "m_rkdown/2/3f/a", "raw/3f/a"):
+        await store.put(key, LARGE if key == "markdown/12/3f/a" else b"x")
+    assert await name_index.folders_of(["a", "absent"], "markdown") == {"a": {"1", "12"}}
+    assert await name_index.folders_of(["b"], "m_rkdown") == {}
 
 
 async def test_a_blob_replaced_while_it_is_read_is_not_mixed_with_the_new_one(database: type[Database]) -> None:

@@ -36,6 +36,7 @@ from tests.support.engine import (
     completed,
     errored,
     expanded,
+    parked,
     released,
     rows_of,
     scalar,
@@ -58,12 +59,17 @@ WORKFLOWS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "b": {"depends_on": []},
         "c": {"depends_on": ["m", "b"], "retries": 2},
     },
+    "tolerant": {"m": {"map": True, "tolerant": True, "max_failures": 1, "retries": 2}, "store": {"retries": 2}},
     "optional-map": {"m": {"map": True, "optional": True}, "store": {"retries": 2}},
 }
 KEYS: Final = ({}, {"store": "db", "b": "db"}, {"m": "db", "store": "other"})
 # A lock lives for five minutes; no example lasts as long, so that none expires while its steps are still under way.
 LONGEST_PAUSE: Final = 5
-OUTCOMES: Final = st.sampled_from(["complete", "complete", "complete", "error", "fail", "fail", "release"])
+OUTCOMES: Final = st.sampled_from(
+    ["complete", "complete", "complete", "error", "fail", "fail", "release", "again", "wait", "wait"]
+)
+SIGNALS: Final = ("one", "two")
+"""The keys that steps wait for: few, so that steps and signals meet in every order."""
 SETTINGS: Final = hypothesis.settings(
     stateful_step_count=50,
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
@@ -79,10 +85,19 @@ def result_of(step: ClaimedStep, outcome: str, number: int) -> Result:
             return errored(step, permanent=True)
         case "release":
             return released(step)
+        case "again" | "wait":
+            return parking_of(step, outcome, number)
         case _ if step.name == "m" and step.parent_id is None:
             return expanded(step, range(number % 4))
         case _:
             return completed(step, {"n": number})
+
+
+def parking_of(step: ClaimedStep, outcome: str, number: int) -> Result:
+    if outcome == "again":
+        return parked(step, delay=timedelta(seconds=number % 3) or None, state={"n": number})
+    limit = None if number % 3 == 0 else timedelta(seconds=number % LONGEST_PAUSE)
+    return parked(step, awaits=SIGNALS[number % 2], delay=limit)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -173,6 +188,32 @@ class EngineMachine(RuleBasedStateMachine):
         step = stale[pick % len(stale)]
         finished = self.do(self.driver.finish(result_of(step, outcome, pick)))
         assert finished == ops.Finished(lost={step.id})
+
+    @rule(key=st.sampled_from(SIGNALS), number=SOME)
+    def somebody_signals(self, key: str, number: int) -> None:
+        self.do(self.driver.signal(key, {"n": number}))
+
+    @rule()
+    def signals_are_delivered(self) -> None:
+        self.do(self.driver.deliver())
+        assert self.do(scalar("SELECT count(*) FROM signal WHERE is_new")) == 0
+
+    @precondition(lambda self: len(self.open) < 6)
+    @rule(pick=SOME, seconds=st.integers(1, LONGEST_PAUSE), is_late=st.booleans())
+    def start_a_run_with_a_deadline(self, pick: int, seconds: int, is_late: bool) -> None:
+        flow, now = self.workflows[pick % len(self.workflows)], self.driver.now()
+        begins = now + timedelta(seconds=1) if is_late else None
+        deadline = (begins or now) + timedelta(seconds=seconds)
+        new = ops.NewRun(key=f"run {pick % 3}", input=[1, 2])
+        run = self.do(ops.start_run(flow, run=new, start_at=begins, deadline=deadline, now=now))
+        if run.is_new:
+            self.open[run.group_id] = True
+
+    @rule()
+    def overdue_runs_end(self) -> None:
+        self.do(ops.end_overdue_runs(now=self.driver.now()))
+        leased = {row[0] for row in self.do(rows_of("SELECT id FROM runstep WHERE lease_token IS NOT NULL"))}
+        self.lose([step for step in self.held.values() if step.id not in leased])
 
     @rule(worker=st.sampled_from(WORKERS))
     def a_worker_dies(self, worker: str) -> None:

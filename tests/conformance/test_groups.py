@@ -182,6 +182,20 @@ async def test_deleting_a_group_takes_no_lock_from_steps_of_others_that_share_it
     assert await driver.locks() == {}
 
 
+async def test_what_is_started_after_a_deletion_has_ids_that_were_never_given(driver: Driver) -> None:
+    async def all_ids() -> list[set[int]]:
+        tables = ("rungroup", "workflowrun", "runstep", "lifecyclehistory")
+        return [{row[0] for row in await rows_of(f"SELECT id FROM {table}")} for table in tables]
+
+    created = await driver.start(linear("a", "b"), 2)
+    await driver.drain()
+    before = await all_ids()
+    await ops.delete_run_group(created.group_id)
+    await driver.start(linear("a", "b"), 2)
+    await driver.drain()
+    assert all(min(after) > max(given) for given, after in zip(before, await all_ids(), strict=True))
+
+
 async def test_a_group_can_be_deleted_once(driver: Driver) -> None:
     created = await driver.start(linear("a"), 0)
     assert (await ops.delete_run_group(created.group_id))["total_deleted"] == 1

@@ -228,3 +228,80 @@ async def test_many_maps_are_expanded_at_once(driver: Driver, database: type[Dat
     await driver.drain(lambda task: completed(task, task.input))
     for index, step in enumerate(steps):
         assert (await driver.step(step.id)).output == list(range(index))
+
+
+TOLERANT = {"tolerant": True}
+
+
+async def test_a_tolerant_map_records_a_failure_as_the_outcome_of_its_item_and_goes_on(driver: Driver) -> None:
+    (each,) = await to_map(driver, TOLERANT)
+    await driver.finish(expanded(each, "abc"))
+    a, b, c = await driver.claim()
+    finished = await driver.finish(completed(a, 1), errored(b, "no such page", permanent=True))
+    assert (finished.failed, finished.cancelled, finished.ended_runs) == ({b.id}, 0, {})
+    await assert_consistent()
+
+    await driver.finish(completed(c, 3))
+
+    row = await driver.step(each.id)
+    assert (row.status, row.output) == ("COMPLETED", [1, {"error": "no such page"}, 3])
+    assert (row.failed_tasks, row.status_message) == (1, "1 of its tasks failed: no such page")
+    await driver.drain()
+    assert (await driver.run(each.run_id)).status == "COMPLETED"
+    await assert_consistent()
+
+
+async def test_one_failure_too_many_fails_a_tolerant_map_and_cancels_what_waits(driver: Driver) -> None:
+    (each,) = await to_map(driver, {"tolerant": True, "max_failures": 1})
+    await driver.finish(expanded(each, range(10)))
+    first, second, third = await driver.claim(3)
+    await driver.fail(first)
+    assert (await driver.step(each.id)).failed_tasks == 1
+    await driver.fail(second)
+    await driver.finish(released(third))
+    row = await driver.step(each.id)
+    assert (row.status, row.status_message) == ("FAILED", "2 of its tasks failed: boom")
+    assert (await driver.run(each.run_id)).status == "FAILED"
+    await assert_consistent()
+
+
+async def test_a_map_that_tolerates_nothing_fails_with_its_first_task(driver: Driver) -> None:
+    (each,) = await to_map(driver, {"tolerant": True, "max_failures": 0})
+    await driver.finish(expanded(each, range(2)))
+    first, second = await driver.claim()
+    await driver.fail(first)
+    await driver.complete(second)
+    assert (await driver.step(each.id)).status == "FAILED"
+    await assert_consistent()
+
+
+async def test_all_tasks_of_a_tolerant_map_may_fail(driver: Driver) -> None:
+    (each,) = await to_map(driver, TOLERANT)
+    await driver.finish(expanded(each, range(3)))
+    await driver.fail(*await driver.claim())
+    assert (await driver.step(each.id)).output == [{"error": "boom"}] * 3
+    assert await driver.drain() == ["sum"]
+    await assert_consistent()
+
+
+async def test_a_retry_leaves_failures_alone_that_a_map_put_up_with(driver: Driver) -> None:
+    (each,) = await to_map(driver, TOLERANT)
+    await driver.finish(expanded(each, range(2)))
+    first, second = await driver.claim()
+    await driver.finish(errored(first, permanent=True), completed(second))
+    await driver.fail(await driver.claim_one())
+    for hard in (False, True):
+        await ops.retry_run(each.run_id, hard=hard, now=driver.now())
+        await assert_consistent()
+        assert (await driver.step(first.id)).status == "FAILED"
+    assert await driver.drain() == ["sum"]
+    assert (await driver.run(each.run_id)).status == "COMPLETED"
+
+
+async def test_a_map_that_gathers_nothing_has_no_output(driver: Driver) -> None:
+    (each,) = await to_map(driver, {"gather": False})
+    await driver.finish(expanded(each, range(3)))
+    await driver.complete(*await driver.claim(), output="x")
+    row = await driver.step(each.id)
+    assert (row.status, row.output, row.status_message) == ("COMPLETED", None, None)
+    assert await driver.drain() == ["sum"]

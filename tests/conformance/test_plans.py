@@ -35,6 +35,7 @@ from tests.support.engine import (
     errored,
     expanded,
     linear,
+    parked,
     registry_in_use,
     scalar,
     workflow,
@@ -42,6 +43,7 @@ from tests.support.engine import (
 
 NOW: Final = START + timedelta(hours=1)
 IDS: Final = [101, 102, 2101]
+BY_NAME: Final = {statement.name: statement for statement in SQL}
 
 
 async def fill() -> None:
@@ -74,7 +76,24 @@ async def fill() -> None:
         await driver.claim(5, worker_id=worker)
         key = f"other-{number}"
         await ops.acquire_resource_lock(key, key, ResourceLockKind.WEB, ttl=timedelta(days=1), now=driver.now())
+    await fill_with_waiting_steps(driver)
     assert await scalar("SELECT count(*) FROM runstep") > 30_000
+
+
+async def fill_with_waiting_steps(driver: Driver) -> None:
+    """Steps that wait, signals that nobody waits for, a few new ones, and runs with a deadline."""
+    waiting = workflow({"waiting": {}}, workflow_id="waiting")
+    await driver.start(waiting, 3_000, priority=2)
+    steps = await driver.claim(3_000, types=["waiting"])
+    await driver.finish(*(parked(step, awaits=f"key-{step.id}") for step in steps))
+    for number in range(1_000):
+        await driver.signal(f"nobody-{number}")
+    await driver.deliver()
+    for step in steps[:20]:
+        await driver.signal(f"key-{step.id}")
+    for number in range(50):
+        late = driver.now() + timedelta(days=1)
+        await ops.start_run(waiting, run=ops.NewRun(key=f"k-{number}"), deadline=late, now=driver.now())
 
 
 async def fill_and_close(url: str) -> None:
@@ -109,7 +128,7 @@ class SqlitePlanner(Planner):
         connection = sqlite3.connect(self.path)
         given = {key: value.text() if isinstance(value, Json) else str(value) for key, value in parameters.items()}
         try:
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {getattr(SQL, name).sqlite}", given).fetchall()
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {BY_NAME[name].sqlite}", given).fetchall()
         finally:
             connection.close()
         return ["\n".join(row[3] for row in rows)]
@@ -132,7 +151,7 @@ class PostgresPlanner(Planner):
             port=self.url.port,
             database=self.url.database,
         )
-        statement = getattr(SQL, name)
+        statement = BY_NAME[name]
         values = ", ".join(literal(parameters[key]) for key in statement.postgres_order)
         try:
             await connection.execute(f"PREPARE it AS {statement.postgres}")
@@ -203,6 +222,8 @@ NEW_RUNS: Final = {
     "edges": Json([]),
     "channel": "c",
     "ready_types": "",
+    "start_at": None,
+    "deadline": None,
 }
 HOT: Final[dict[str, Hot]] = {
     # claiming
@@ -246,16 +267,27 @@ HOT: Final[dict[str, Hot]] = {
     "await_tasks": Hot("runstep", {"results": RESULTS}),
     "expand_maps": Hot("runstep", {"maps": Json([{"id": 7, "items": [1, 2]}]), "now": NOW}),
     "parents_by_id": Hot("runstep", {"ids": IDS}),
-    "advance_parents": Hot("runstep", {"parents": Json([{"id": 7, "remaining": 1}])}),
+    "advance_parents": Hot("runstep", {"parents": Json([{"id": 7, "remaining": 1, "failed": 0}])}),
     "count_tasks": Hot("ix_runstep_parent_step_id", {"ids": IDS}, sorts=True),
-    "complete_parents": Hot("ix_runstep_parent_step_id", {"ids": IDS, "now": NOW}, sorts=True),
+    "complete_parents": Hot(
+        "ix_runstep_parent_step_id", {"parents": Json([{"id": 7, "failed": 0}]), "now": NOW}, sorts=True
+    ),
     "outputs_of_dependencies": Hot("ix_runstepdependency_step_id", {"ids": IDS}),
     "output_of_step": Hot("ix_runstep_workflow_run_id", {"run_id": 7, "name": "a"}),
     # workers
-    "steps_to_stop": Hot("ix_runstep_running", {"worker_id": "worker-3"}),
+    "steps_held": Hot("ix_runstep_running", {"worker_id": "worker-3"}),
     "running_steps_of_workers": Hot("ix_runstep_running", {"ids": ["worker-3", "worker-4"]}),
     "workers_without_checkin": Hot("ix_runstep_running", {"worker_id": "worker-3"}, sorts=True),
     "release_events_of_workers": Hot("ix_lifecyclehistory_running", {"ids": ["teller"], "now": NOW}),
+    # waiting, deadlines and keys
+    "park_steps": Hot("runstep", {"results": RESULTS, "now": NOW}),
+    "any_new_signal": Hot("ix_signal_new"),
+    "pair_new_signals": Hot("ix_runstep_awaits", {"limit": 500}, sorts=True),
+    "pair_parked_steps": Hot("ix_runstep_awaits", {"keys": ["k"], "ids": IDS}, sorts=True),
+    "resume_steps": Hot("", {"pairs": Json([{"signal_id": 1, "step_id": 7}]), "now": NOW}),
+    "overdue_runs": Hot("ix_workflowrun_deadline", {"now": NOW, "limit": 100}, sorts=True),
+    "run_by_key": Hot("ix_workflowrun_run_key", {"workflow_id": "w", "run_key": "k"}),
+    "insert_attempts": Hot("runstep", {"results": RESULTS, "ids": IDS, "now": NOW}),
     # events and locks
     "claim_events": Hot("ix_lifecyclehistory_waiting", WORKER),
     "next_event_due": Hot("ix_lifecyclehistory_waiting"),
@@ -274,10 +306,12 @@ HOT: Final[dict[str, Hot]] = {
 _LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
-    r"SCAN (x|m|t|e|item|kind|front|plain|keyed|walk|edge|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
+    r"SCAN (x|m|t|e|item|kind|front|plain|keyed|walk|edge|fresh|n|p|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
     r"|VIRTUAL TABLE|CONSTANT ROW"
 )
-_PARTIAL_IN_SQLITE: Final = re.compile(r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b")
+_PARTIAL_IN_SQLITE: Final = re.compile(
+    r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b|INDEX ix_signal_new\b"
+)
 
 
 def reads_a_table_through(plan: str) -> bool:
@@ -310,11 +344,12 @@ def test_a_hot_statement_goes_by_its_index(planner: Planner, name: str) -> None:
 
 def test_every_statement_of_the_claim_and_the_finish_is_looked_at() -> None:
     """A statement that is added to the engine's hot files must be added here, or named as one that costs nothing."""
-    folder = Path(__file__).parents[2] / "src/soliplex/ingester/lib/wf/sql/portable"
+    folder = Path(__file__).parents[2] / "src/soliplex/ingester/lib/wf/sql"
     named = {
         name
         for file in ("claim", "finish", "events", "maps")
-        for name in re.findall(r"^-- :name (\w+)", (folder / f"{file}.sql").read_text("utf-8"), re.MULTILINE)
+        for path in folder.glob(f"*/{file}.sql")
+        for name in re.findall(r"^-- :name (\w+)", path.read_text("utf-8"), re.MULTILINE)
     }
     of_one_row_or_few = {
         "start_groups",

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.models import Database, DocumentBatch, RunStatus
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf import views
@@ -91,21 +92,22 @@ VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "completed runs": lambda: views.list_runs(status=RunStatus.COMPLETED, paging=SECOND),
     "failed runs of a batch": lambda: views.list_runs(status=RunStatus.FAILED, batch_id=9),
     "runs of a document": lambda: views.list_runs(doc_id="sha256-7"),
-    "batch status": lambda: views.count_runs_by_status(3),
     "a run": lambda: views.get_run_with_steps(15_100),
     "a life": lambda: views.lifecycle_of_run(15_100),
     "groups": lambda: views.list_run_groups(status=RunStatus.RUNNING),
     "stats of a group": lambda: views.run_group_stats(GROUP),
-    "running steps": lambda: views.running_steps(now=NOW),
-    "recent runs": lambda: views.recent_runs(Interval.MINUTE, now=NOW),
+    "running steps": lambda: documents.running_steps(now=NOW),
+    "recent runs": lambda: documents.recent_runs(Interval.MINUTE, now=NOW),
     "workers": lambda: views.list_workers(now=NOW),
     "locks": views.list_locks,
     "durations": lambda: views.step_durations(GROUP),
     "step stats": lambda: views.step_stats(GROUP),
+    "step counts": lambda: views.step_counts(GROUP),
+    "waiting events": lambda: views.count_waiting_events(GROUP),
     "throughput": lambda: views.throughput(Interval.MINUTE, now=NOW),
     "rates": lambda: views.step_rates(interval=Interval.MINUTE, now=NOW),
     "rates of a batch": lambda: views.step_rates(batch_id=3),
-    "batch times": views.batch_times,
+    "batch times": documents.batch_times,
     "changed runs": lambda: changes.changed_runs([GROUP, GROUP + 1], NOW - timedelta(minutes=1)),
     "steps in flight": changes.steps_in_flight,
     "steps of a batch": lambda: views.list_steps(batch_id=3, paging=SECOND),

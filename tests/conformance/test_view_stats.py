@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, DocumentBatch, RunStatus
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.views import Interval
-from tests.support.engine import Driver, errored, linear
+from tests.support.engine import Driver, errored, expanded, linear, workflow
 
 
 async def test_durations_are_told_by_step_type_in_the_order_of_the_workflow(driver: Driver) -> None:
@@ -60,6 +61,36 @@ async def test_step_stats_count_by_name_and_status(driver: Driver) -> None:
         ("b", RunStatus.PENDING, 2, 4),
     ]
     await driver.drain()
+
+
+async def test_step_counts_have_every_status_and_count_a_map_step_once(driver: Driver) -> None:
+    flow = workflow({"a": {}, "m": {"map": True}, "z": {}})
+    created = await driver.start(flow, 2)
+    first, second = await driver.claim(2, types=["a"])
+    await driver.complete(first)
+    await driver.fail(second)
+    await driver.finish(expanded(await driver.claim_one(types=["m"]), [1, 2, 3]))
+    counts = await views.step_counts(created.group_id)
+    assert [(each.name, each.total) for each in counts] == [("a", 2), ("m", 2), ("z", 2)]
+    assert all(each.counts.keys() == set(RunStatus) for each in counts)
+    a, m, z = ({status: count for status, count in each.counts.items() if count} for each in counts)
+    assert a == {RunStatus.COMPLETED: 1, RunStatus.FAILED: 1}
+    assert m == {RunStatus.RUNNING: 1, RunStatus.CANCELLED: 1}
+    assert z == {RunStatus.PENDING: 1, RunStatus.CANCELLED: 1}
+    assert await views.step_counts(4711) == []
+    await driver.drain()
+
+
+async def test_events_wait_until_their_handlers_have_succeeded_or_given_up(driver: Driver) -> None:
+    created = await driver.start(workflow({"a": {}}, events={"group_end": ["tell"]}), 1)
+    await driver.start(workflow({"a": {}}, events={"group_end": ["tell"]}), 1)
+    assert await views.count_waiting_events(created.group_id) == 0
+    await driver.complete(await driver.claim_one())
+    assert await views.count_waiting_events(created.group_id) == 1
+    (delivery,) = await ops.claim_events("me", 10, now=driver.now())
+    assert await views.count_waiting_events(created.group_id) == 1
+    await ops.complete_event(delivery, now=driver.now())
+    assert await views.count_waiting_events(created.group_id) == 0
 
 
 async def test_throughput_counts_what_ended_piece_by_piece(driver: Driver) -> None:
@@ -114,7 +145,7 @@ async def test_batches_are_told_with_their_time_and_runs(driver: Driver) -> None
     await ops.create_run_group(linear("a"), None, [ops.NewRun(doc_id="x")] * 3, batch_id=batch.id, now=driver.now())
     async with Database.session() as session:
         (await session.get_one(DocumentBatch, batch.id)).completed_date = start + timedelta(seconds=30)
-    unfinished, finished = (await views.batch_times()).items
+    unfinished, finished = (await documents.batch_times()).items
     assert (unfinished.name, unfinished.duration, unfinished.seconds_per_document) == ("open", None, None)
     assert (finished.duration, finished.total_runs, finished.remaining_runs) == (30, 3, 3)
     assert finished.seconds_per_document == pytest.approx(10)

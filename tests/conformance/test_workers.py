@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from sqlmodel import select
+import pytest
+from sqlmodel import col, select
 
 from soliplex.ingester.lib.models import Database, WorkerCheckin
 from soliplex.ingester.lib.wf import operations as ops
@@ -277,3 +278,12 @@ async def test_what_was_held_along_with_a_deadly_step_comes_apart_from_it(driver
         assert len(await driver.claim(worker_id="victim")) == 20
         await ops.reap_workers("me", ["victim"], now=driver.now())
     assert len(set(await rows_of("SELECT available_at FROM runstep"))) > 1
+
+
+@pytest.mark.parametrize("seconds", [-600, 600])
+async def test_silent_workers_are_found_by_a_naive_moment_which_is_local_time(driver: Driver, seconds: int) -> None:
+    await ops.check_in("old", hostname="here", pid=1, meta={}, now=datetime.now(UTC))
+    cutoff = datetime.now() + timedelta(seconds=seconds)  # noqa: DTZ005  as a user writes it
+    async with Database.session(read_only=True) as session:
+        found = (await session.exec(select(WorkerCheckin).where(col(WorkerCheckin.last_checkin) < cutoff))).all()
+    assert [each.id for each in found] == (["old"] if seconds > 0 else [])

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
 from tests.support.databases import make_postgres_template, server_folder
 from tests.support.engine import rows_of, scalar
-from tests.support.faults import Fleet, Nursery, OwnServer, own_server
+from tests.support.faults import Fleet, Nursery, OwnServer, ServerControlError, own_server
 
 RUNS = 60
 
@@ -58,6 +61,50 @@ async def test_workers_outlive_restarts_of_the_server(restartable: Fleet, server
     await fleet.everything_ends()
     await _assert_all_completed()
     assert not any(worker.has_said("worker_reaped") for worker in workers), "a worker was given up that lived"
+
+
+@pytest.mark.postgres
+def test_a_server_that_is_away_is_not_crashed_again(server: OwnServer) -> None:
+    """Faults chosen by dice overlap: one of them crashes the server while another still waits to start it again."""
+    with server.away() as first, server.away() as second:
+        assert (first, second) == (True, False)
+    with server.away() as again:
+        assert again
+    server.run("SELECT 1")
+
+
+@pytest.mark.postgres
+def test_a_server_that_cannot_be_crashed_says_what_it_did_last(server: OwnServer) -> None:
+    with server.away(), pytest.raises(ServerControlError) as caught:
+        server.crash()
+    assert "postmaster.pid does not exist" in str(caught.value)
+    assert "received immediate shutdown request" in str(caught.value)
+
+
+@pytest.mark.postgres
+def test_a_server_is_closed_only_after_whoever_crashed_it_has_started_it() -> None:
+    """Or a server is left over that nobody will stop: a run that breaks off does not wait for its threads."""
+    left, may_return = threading.Event(), threading.Event()
+
+    def leave(server: OwnServer) -> None:
+        with server.away():
+            left.set()
+            may_return.wait()
+
+    with ThreadPoolExecutor() as threads, server_folder() as folder, ExitStack() as stack:
+        server = stack.enter_context(own_server(folder))
+        stack.callback(may_return.set)
+        leaving = threads.submit(leave, server)
+        left.wait()
+        closing = threads.submit(server.close)
+        with pytest.raises(TimeoutError):
+            closing.result(timeout=0.5)
+        may_return.set()
+        closing.result()
+        leaving.result()
+        assert not (folder / "postmaster.pid").exists()
+        with server.away() as is_away:
+            assert not is_away
 
 
 @pytest.mark.slow

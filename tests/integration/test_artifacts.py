@@ -34,7 +34,6 @@ from soliplex.ingester.lib.storage import (
 )
 from soliplex.ingester.lib.storage.artifacts import LARGEST_HELD
 from soliplex.ingester.lib.storage.blobs import BLOCK
-from soliplex.ingester.lib.storage.fs import FolderBlobs
 from tests.support.s3 import S3Server, open_s3_server
 
 TEXT = b"# All work and no play\n" * 120_000
@@ -148,7 +147,7 @@ async def test_a_spool_stays_until_its_document_is_seen_to_be_kept(artifacts: Ar
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * LARGEST_HELD], ids=["empty", "one", "largest"])
 async def test_a_small_document_is_held_and_written_once(artifacts: Artifacts, content: bytes) -> None:
     received = await artifacts.receive(pieces(content), limit=None, hold=True)
-    is_held = isinstance(artifacts.store, FolderBlobs) and not spools(artifacts)
+    is_held = artifacts.store.capabilities.group_writes is not None and not spools(artifacts)
     assert (received.hash, received.size, received.held) == (
         hash_of(content),
         len(content),
@@ -186,9 +185,10 @@ async def test_a_held_document_can_be_put_into_a_file_and_kept(folder: Artifacts
 async def test_many_held_documents_are_kept_together_and_one_that_fails_fails_alone(folder: Artifacts) -> None:
     contents = [str(number).encode() for number in range(20)]
     received = [await folder.receive(pieces(content), limit=None, hold=True) for content in contents]
-    assert isinstance(folder.store, FolderBlobs)
+    files = folder.store.capabilities.local_files
+    assert files is not None
     # A folder stands where the first is to be, and other bytes where the second is.
-    folder.store.path_of(folder.layout.document(received[0].hash)).mkdir(parents=True)
+    files.path_of(folder.layout.document(received[0].hash)).mkdir(parents=True)
     await folder.store.put(folder.layout.document(received[1].hash), b"damaged")
     outcomes = await asyncio.gather(*map(folder.keep_copy, [*received, received[5]]), return_exceptions=True)
     assert isinstance(outcomes[0], StoreUnavailableError)

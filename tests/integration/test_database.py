@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import asyncpg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import StatementError
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlmodel import col, select
 
 from soliplex.ingester.lib.config import get_settings
@@ -33,6 +35,7 @@ from soliplex.ingester.lib.models import (
     get_engine,
     get_session,
 )
+from soliplex.ingester.lib.models.database import engine_for
 from soliplex.ingester.lib.models.statements import Json, Statement
 from soliplex.ingester.lib.models.transactions import Script, single
 from soliplex.ingester.lib.wf.sql import SQL
@@ -241,6 +244,74 @@ async def test_a_cancelled_script_is_rolled_back_on_postgres(postgres_database: 
     assert await workers() == ["next"]
 
 
+async def test_a_script_that_is_cancelled_at_any_moment_leaves_no_transaction_open(
+    postgres_database: type[Database],
+) -> None:
+    def script() -> Script[None]:
+        yield checking_in("one")
+        yield checking_in("two")
+
+    await postgres_database.transact(script())
+    for turns in range(40):
+        task = asyncio.create_task(postgres_database.transact(script()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        # Each connection of the pool: one that came back with a transaction would hide in it what this one writes.
+        async with AsyncExitStack() as stack:
+            for _ in range(3):
+                connection = await stack.enter_async_context(postgres_database.engine().connect())
+                raw: Any = await connection.get_raw_connection()
+                await raw.driver_connection.fetch("SELECT 1")
+                assert not raw.driver_connection.is_in_transaction(), f"cancelled after {turns} turns of the loop"
+
+
+async def connect_and_ask(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        await connection.exec_driver_sql("SELECT 1")
+
+
+async def open_database(_: AsyncEngine) -> None:
+    await Database.initialize()
+    await Database.close()
+
+
+@pytest.mark.parametrize("use", [connect_and_ask, open_database])
+async def test_a_connection_to_sqlite_is_closed_at_whichever_moment_its_user_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[AsyncEngine], Coroutine[Any, Any, None]]
+) -> None:
+    opened, closed = list[sqlite3.Connection](), set[int]()
+
+    class Watched(sqlite3.Connection):
+        def close(self) -> None:
+            closed.add(id(self))
+            super().close()
+
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = Watched(*arguments, **options)
+        opened.append(connection)  # held here, so that no garbage collection closes it
+        return connection
+
+    await asyncio.to_thread(int)  # so that this loop's pool has its thread
+    before = set(threading.enumerate())
+    async with engine_for(connecting.parse_url(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}")) as engine:
+        await use(engine)
+        monkeypatch.setattr(sqlite3, "connect", connect)
+        for turns in range(20):
+            task = asyncio.create_task(use(engine))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await Database.close()
+            await engine.dispose()  # the next one has to connect again
+    for thread in set(threading.enumerate()) - before:
+        await asyncio.to_thread(thread.join)
+    assert opened
+    assert {id(each) for each in opened} <= closed
+
+
 async def test_a_cancelled_script_is_waited_for_on_sqlite(tmp_path: Path) -> None:
     """Its thread cannot be stopped in the middle: whoever cancels gets the database back when it has ended."""
     await Database.initialize(f"sqlite+aiosqlite:///{tmp_path}/a.db")
@@ -365,6 +436,7 @@ WRITER = """
 import asyncio, sys
 from datetime import UTC, datetime
 from soliplex.ingester.lib.models import Database, WorkerCheckin
+from soliplex.ingester.lib.models.database import engine_for
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import single
 from soliplex.ingester.lib.wf.sql import SQL

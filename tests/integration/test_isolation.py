@@ -30,7 +30,7 @@ from soliplex.ingester.lib.wf.errors import (
     PoolStopped,
     StepTimeout,
 )
-from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.wf.isolation import ProcessPool, host
 
 HANDLERS = "tests.support.handlers_for_isolation"
 GRACE = 0.2
@@ -565,6 +565,30 @@ async def test_stopping_while_a_process_starts_leaves_none_behind() -> None:
     assert not pool._all
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 20])
+async def test_a_pool_that_has_stopped_has_no_process_left_however_often_a_starting_one_was_cancelled(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = list[asyncio.subprocess.Process]()
+    execute = host._execute
+
+    async def noted(descriptor: int) -> asyncio.subprocess.Process:
+        executed.append(await execute(descriptor))
+        return executed[-1]
+
+    monkeypatch.setattr(host, "_execute", noted)
+    async with pool_of(1) as pool:
+        task = asyncio.create_task(call(pool, "echo", value=1))
+        await until(lambda: bool(executed))
+        for _ in range(3):
+            task.cancel()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    assert [each.returncode is None for each in executed] == [False]
+
+
 async def test_a_call_that_is_cancelled_while_its_process_starts_gives_its_place_back(pool: ProcessPool) -> None:
     task = asyncio.create_task(call(pool, "pid"))
     await asyncio.sleep(0)
@@ -604,7 +628,7 @@ def test_it_works_on_uvloop_too(tmp_path: Path) -> None:
 
 SCRIPT = f"""
 import asyncio, pathlib, sys
-from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.wf.isolation import ProcessPool, host
 
 print("the script runs", flush=True)
 

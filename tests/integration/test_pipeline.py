@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.models import RunStatus
+from soliplex.ingester.lib.models import HistoryAction, RunStatus
 from soliplex.ingester.lib.operations import NewDocument
+from soliplex.ingester.lib.parsing.coverage import Coverage
+from soliplex.ingester.lib.parsing.files import About
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.opening import open_rag
 from soliplex.ingester.lib.rag.upkeep import is_absent
@@ -19,8 +22,10 @@ from soliplex.ingester.lib.search import SearchKind, search_documents
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.runner import Worker
+from soliplex.ingester.lib.workflow import parsing as parse_step
 from tests.support.engine import rows_of
 from tests.support.faults import eventually
+from tests.support.files import pdf
 
 ROOT = Path(__file__).parents[2]
 PARAMS = """
@@ -81,6 +86,17 @@ async def count_documents() -> int:
         return await rag.count_documents()
 
 
+async def test_of_a_file_of_blanks_the_store_step_says_that_there_is_nothing_to_index(worker: Worker) -> None:
+    batch_id = await documents.create_batch("shelf", "first")
+    blank = await put(batch_id, "/garden/blank.md", b"  \n\n   \n")
+    await put(batch_id, "/kitchen/bread.md", BREAD)
+    steps = await process(batch_id)
+    status, output = steps[f"{blank} store"]
+    assert (status, '"nothing_to_index":true' in output.replace(" ", "")) == (RunStatus.COMPLETED, True)
+    (group_id,) = (row[0] for row in await rows_of("SELECT id FROM rungroup"))
+    assert await documents.with_nothing_to_index(group_id) == ["/garden/blank.md"]
+
+
 async def test_documents_are_found_by_what_they_say(worker: Worker) -> None:
     batch_id = await documents.create_batch("shelf", "first")
     bees = await put(batch_id, "/garden/bees.md", BEES)
@@ -98,6 +114,27 @@ async def test_documents_are_found_by_what_they_say(worker: Worker) -> None:
     again = await process(batch_id)
     assert all("skipped" in again[f"{bees} {step}"][1] for step in ("parse", "chunk", "embed")), again
     assert await count_documents() == 2
+
+
+@ON_SQLITE
+async def test_a_pdf_tells_how_much_of_its_text_was_read(worker: Worker) -> None:
+    batch_id = await documents.create_batch("shelf", "first")
+    doc_hash = await put(batch_id, "/leaflet.pdf", pdf("Bees leave the hive on warm days.", "They come back at dusk."))
+    steps = await process(batch_id)
+    output = json.loads(steps[f"{doc_hash} parse"][1])
+    assert (output["coverage"], output["words"], output["missing_words"]) == (1.0, 12, 0)
+    parsed = [row for row in await documents.document_history(doc_hash) if row.action is HistoryAction.PARSED]
+    assert parsed[0].histmeta["coverage"] == 1.0
+
+
+@pytest.mark.parametrize(("bound", "is_told"), [("0.97", True), ("0.5", False), ("0", False)])
+def test_a_pdf_that_lost_text_is_warned_of(monkeypatch: pytest.MonkeyPatch, bound: str, is_told: bool) -> None:
+    monkeypatch.setenv("PARSE_COVERAGE_WARNING", bound)
+    get_settings.cache_clear()
+    about = About(1, 100, None, coverage=Coverage(words=100, missing=40, short_pages=(1,)))
+    warnings = list(parse_step._too_little("sha256-0", about))
+    assert bool(warnings) is is_told
+    assert all("40 of the 100 words" in warning for warning in warnings)
 
 
 @ON_SQLITE

@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
@@ -16,14 +17,17 @@ from hypothesis import strategies as st
 
 from soliplex.ingester.lib.rag import writing
 from soliplex.ingester.lib.rag.fencing import SoleWriter
+from soliplex.ingester.lib.rag.metadata import Placement, placed
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismatchError, open_rag
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.rag.searching import Chunk, Scope, SearchKind, fused, search
+from soliplex.ingester.lib.rag.stored_chunks import find_chunk
 from soliplex.ingester.lib.rag.writing import (
     NewRagDocument,
-    Placement,
+    Others,
     RagChunk,
     delete_documents,
+    place_documents,
     rag_id,
     write_documents,
 )
@@ -191,8 +195,8 @@ async def test_what_lives_elsewhere_since_another_took_its_place_is_found_there(
         db, IDENTITY, [document("old", "the old text"), document("other", "the other text")], fence=SoleWriter()
     )
     moved = {
-        "sha256-old": Placement("/attic/old.md", "attic", 2),
-        "sha256-unknown": Placement("/nowhere", "attic", 2),
+        "sha256-old": [Placement("/attic/old.md", "attic", 2)],
+        "sha256-unknown": [Placement("/nowhere", "attic", 2)],
     }
     await write_documents(db, IDENTITY, [document("new", "the new text")], moved=moved, fence=SoleWriter())
     found = {hit.doc_hash: (hit.uri, hit.source) for hit in await search(db, "text", embed, kind=SearchKind.TEXT)}
@@ -202,6 +206,84 @@ async def test_what_lives_elsewhere_since_another_took_its_place_is_found_there(
         "sha256-other": ("/shelf/other.md", "shelf"),
     }
     assert await uris(db, "old text", kind=SearchKind.TEXT, scope=Scope(source="attic")) == ["/attic/old.md"]
+
+
+SHELF, ATTIC = Placement("/shelf/cats.md", "shelf", 1), Placement("/attic/felines.md", "attic", 22)
+
+
+async def no_others(_hashes: object) -> Others:
+    return Others()
+
+
+async def test_a_content_of_several_places_is_found_and_cited_in_each_of_them(db: Path) -> None:
+    cats = document("cats", "cats purr")
+    await write_documents(db, IDENTITY, [cats, document("dogs", "dogs purr never")], fence=SoleWriter())
+    changed = await place_documents(db, {"sha256-cats": [ATTIC, SHELF]}, no_others, fence=SoleWriter())
+    assert changed == 1
+    scopes: list[tuple[Scope, str | None]] = [
+        (Scope(), ATTIC.uri),
+        (Scope(source="attic"), ATTIC.uri),
+        (Scope(source="shelf", uri_prefix="/shelf/cats"), SHELF.uri),
+        (Scope(batch_id=22), ATTIC.uri),
+        (Scope(batch_id=1, uri_prefix="/shelf/c"), SHELF.uri),
+        (Scope(uri_prefix="/attic/"), ATTIC.uri),
+        (Scope(metadata={"batch_id": "22"}), ATTIC.uri),
+        (Scope(source="attic", batch_id=1), None),
+        (Scope(source="attic", uri_prefix="/shelf/"), None),
+        (Scope(batch_id=2), None),
+        (Scope(source="att"), None),
+    ]
+    for scope, uri in scopes:
+        hits = [hit for hit in await search(db, "purr", embed, scope=scope) if hit.doc_hash == "sha256-cats"]
+        assert [hit.uri for hit in hits] == ([uri] if uri else []), scope
+        for hit in hits:
+            assert hit.sources == ["attic", "shelf"]
+            assert [(place.uri, place.source, place.batch_id) for place in hit.places] == [ATTIC, SHELF]
+
+
+async def test_only_the_row_that_says_where_a_document_lives_is_written_when_that_changes(db: Path) -> None:
+    await write_documents(db, IDENTITY, [document("cats", "cats purr")], fence=SoleWriter())
+    before = await files_of(db)
+    assert await place_documents(db, {"sha256-cats": [ATTIC, SHELF]}, no_others, fence=SoleWriter()) == 1
+    written = await files_of(db) - before
+    assert {name.split(".lance/")[0] for name in written} == {"document_meta"}, "no other table has new data"
+    before = await versions_of(db)
+    again = {"sha256-cats": [ATTIC, SHELF], "sha256-unknown": [SHELF]}
+    assert await place_documents(db, again, no_others, fence=SoleWriter()) == 0
+    assert await versions_of(db) == before, "what is said already is not said again"
+
+
+async def files_of(db: Path) -> set[str]:
+    return {str(path.relative_to(db)) for path in db.glob("*.lance/data/*")}  # noqa: ASYNC240  a test may stand still
+
+
+async def versions_of(db: Path) -> list[int]:
+    async with open_rag(db, None, read_only=True) as rag:
+        return [await table.version() for table in (rag.store.document_meta_table, rag.store.chunks_table)]
+
+
+async def test_a_content_leaves_with_the_place_that_another_has_taken(db: Path) -> None:
+    await write_documents(
+        db, IDENTITY, [document("old", "old words"), document("cats", "cats purr")], fence=SoleWriter()
+    )
+
+    async def others(hashes: object) -> Others:
+        assert hashes == {"sha256-cats"}
+        return Others(["sha256-old", "sha256-unknown"])
+
+    await place_documents(db, {"sha256-cats": [SHELF], "sha256-unknown": [SHELF]}, others, fence=SoleWriter())
+    assert await counts(db) == (1, 1, 1)
+
+
+def test_metadata_say_several_places_only_where_there_are_several() -> None:
+    said = placed({"source": "x", "batch_id": None, "places": "of interest"}, [ATTIC, SHELF])
+    assert said == {
+        "source": "attic",
+        "batch_id": 22,
+        "doc_meta.places": "of interest",
+        "places": [[*ATTIC], [*SHELF]],
+    }
+    assert placed(said, [SHELF]) == {"source": "shelf", "batch_id": 1, "doc_meta.places": "of interest"}
 
 
 async def test_deleted_documents_are_found_no_more(db: Path) -> None:
@@ -269,6 +351,7 @@ async def test_a_scope_looks_at_the_metadata_themselves_and_not_inside_them(db: 
         {"note": '{"source": "hr", "batch_id": 7}'},
         {"note": '"source": "hr",'},
         {"source ": "hr", " source": "hr"},
+        {"x": {"places": [["/x", "hr", 7]]}, "y": '"places": [["/x", "hr", 7]]'},
     ]
     pretenders = [
         document(f"guest{number}", "the same words", source="web", batch_id=1, **meta)
@@ -308,6 +391,88 @@ def test_whatever_is_asked_of_metadata_stays_within_its_quotes(text: str, name: 
     condition = Scope(source=text, uri_prefix=text, metadata={name: text}).condition() or ""
     outside = re.sub(r"'(?:[^']|'')*'", "", condition)
     assert re.fullmatch(r"[A-Za-z() ]*", outside), outside
+
+
+def cosine(one: str, other: str) -> float:
+    return sum(a * b for a, b in zip(vector(one), vector(other), strict=True))
+
+
+async def test_a_score_says_how_well_a_hit_fits_whatever_else_is_found(db: Path) -> None:
+    """By meaning, and by both, it is the cosine of question and chunk: also of what only the words have found."""
+    question, fits = "durable write ahead log", "a write ahead log makes commits durable"
+    near = document("near", fits, source="few")
+    # So many lie nearer that the way by meaning alone does not reach the one with the rare word.
+    common = ("durable write ahead", "durable", "ahead")
+    crowd = [document(f"crowd{number}", *[text] * 50, source="many") for number, text in enumerate(common)]
+    far = document("far", "xylophone music for beginners", source="few")
+    await write_documents(db, IDENTITY, [near], fence=SoleWriter())
+    alone = {kind: (await search(db, question, embed, kind=kind))[0].score for kind in SearchKind}
+    await write_documents(db, IDENTITY, [*crowd, far], fence=SoleWriter())
+    for kind in (SearchKind.VECTOR, SearchKind.HYBRID):
+        hits = await search(db, question, embed, kind=kind, limit=100)
+        assert all(hit.score == pytest.approx(cosine(question, hit.content), abs=1e-5) for hit in hits)
+        again, *_ = await search(db, question, embed, kind=kind, scope=Scope(source="few"))
+        assert again.score == alone[kind] == pytest.approx(cosine(question, fits), abs=1e-5)
+    mixed = await search(db, "durable write ahead xylophone", embed, limit=100)
+    (rare,) = [hit for hit in mixed if hit.uri == "/few/far.md"]
+    assert rare.score == pytest.approx(cosine("durable write ahead xylophone", rare.content), abs=1e-5)
+    by_words = [hit.score for hit in await search(db, question, embed, kind=SearchKind.TEXT)]
+    assert by_words == sorted(by_words, reverse=True)
+    assert by_words[-1] > 0
+
+
+async def test_hits_below_the_least_score_are_left_out_and_the_next_take_their_place(db: Path) -> None:
+    texts = ["cats purr", "cats purr and sleep", "cats bark never", "dogs sleep", "trees"]
+    await write_documents(db, IDENTITY, [document("pets", *texts)], fence=SoleWriter())
+    for kind in SearchKind:
+        every = await search(db, "cats purr", embed, kind=kind)
+        for least in sorted({hit.score for hit in every}):
+            found = await search(db, "cats purr", embed, kind=kind, min_score=least)
+            assert [hit.content for hit in found] == [hit.content for hit in every if hit.score >= least]
+            (best,) = await search(db, "cats purr", embed, kind=kind, min_score=least, limit=1)
+            assert best == found[0]
+        assert await search(db, "cats purr", embed, kind=kind, min_score=1e9) == []
+
+
+async def test_the_order_of_hits_is_that_of_both_ways_fused(db: Path) -> None:
+    """As it was before scores were told apart from it."""
+    texts = ["cats purr", "cats purr and sleep on sofas", "purr", "dogs sleep", "cats and dogs"]
+    await write_documents(db, IDENTITY, [document("pets", *texts)], fence=SoleWriter())
+    ways = [await search(db, "cats purr", embed, kind=kind) for kind in (SearchKind.VECTOR, SearchKind.TEXT)]
+    near = {hit.content: 1 / (1 + (1 - hit.score)) for hit in ways[0]}
+    words = {hit.content: hit.score for hit in ways[1]}
+    fusion = {content: scaled(near)[content] + scaled(words).get(content, 0.0) for content in near}
+    hits = await search(db, "cats purr", embed)
+    assert [hit.content for hit in hits] == sorted(fusion, key=lambda content: -fusion[content])
+
+
+def scaled(scores: dict[str, float]) -> dict[str, float]:
+    low, high = min(scores.values()), max(scores.values())
+    return {content: (score - low) / (high - low) for content, score in scores.items()}
+
+
+async def test_a_hit_has_the_whole_chunk_and_its_id_leads_to_it(db: Path) -> None:
+    text = "first line\n\n- second\n- third " + "and so on " * 100
+    two = [document("one", text), document("other", "before", text)]
+    two[1] = replace(two[1], chunks=[replace(chunk, id=f"one-{chunk.order - 1}") for chunk in two[1].chunks])
+    await write_documents(db, IDENTITY, two, fence=SoleWriter())
+    hits = await search(db, "second third", embed, kind=SearchKind.TEXT)
+    assert {hit.content for hit in hits} == {text}
+    assert all(len(hit.snippet) < len(text) and "\n" not in hit.snippet for hit in hits)
+    assert {hit.chunk_id for hit in hits} == {"one-0"}
+
+    found = await find_chunk(db, "one-0")
+    assert found is not None
+    assert (found.chunk_id, found.content) == ("one-0", text)
+    assert {(each.uri, each.order) for each in found.documents} == {("/shelf/one.md", 0), ("/shelf/other.md", 1)}
+    for hit in hits:
+        for of_one in (await find_chunk(db, hit.rag_chunk_id or ""), await find_chunk(db, "one-0", hit.doc_hash)):
+            assert of_one is not None
+            assert (of_one.chunk_id, of_one.content) == ("one-0", text)
+            assert [each.doc_hash for each in of_one.documents] == [hit.doc_hash]
+    for unknown in ("nothing", "one-_", "%", "' OR true --", '"'):
+        assert await find_chunk(db, unknown) is None
+    assert await find_chunk(db, "one-0", "sha256-nobody") is None
 
 
 async def test_vectors_of_another_model_are_refused(db: Path) -> None:

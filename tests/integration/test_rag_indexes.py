@@ -80,7 +80,7 @@ async def test_the_index_finds_what_comparing_all_vectors_finds(db: Path) -> Non
     questions = [" ".join(random.Random(number).sample(WORDS, 4)) for number in range(20)]
     shared = 0
     for question in questions:
-        found = {hit.chunk_id for hit in await search(db, question, embed, kind=SearchKind.VECTOR, limit=10)}
+        found = {hit.rag_chunk_id for hit in await search(db, question, embed, kind=SearchKind.VECTOR, limit=10)}
         shared += len(found & await read(db, lambda reader, asked=question: exact(reader, asked)))
     assert shared / (10 * len(questions)) >= 0.95
 

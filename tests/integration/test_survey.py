@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from soliplex.ingester.cli.ingest.files import LocalFile
-from soliplex.ingester.cli.ingest.forecast import ForecastFile
-from soliplex.ingester.cli.ingest.survey import Survey
+from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.forecast import ForecastFile
+from soliplex.ingester.installation.survey import Survey
 from tests.support.files import pdf
 
 

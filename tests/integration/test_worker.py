@@ -24,6 +24,7 @@ from soliplex.ingester.lib.models import (
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import parameter_set_from_mapping, workflow_from_mapping
+from soliplex.ingester.lib.wf.execution import SEARCH
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, get_worker_id, start_worker, stop_worker
@@ -41,7 +42,7 @@ def fresh_handlers() -> Iterator[None]:
     handlers.reset()
 
 
-def flow(events: dict[str, Any] | None = None, **steps: Any) -> Any:
+def flow(events: dict[str, Any] | None = None, id: str = "flow", **steps: Any) -> Any:  # noqa: A002  as in its file
     """A workflow whose steps are named after their handlers, unless they say otherwise."""
     made = {
         key: {"method": HANDLERS + (facts if isinstance(facts, str) else facts.pop("handler"))}
@@ -50,7 +51,7 @@ def flow(events: dict[str, Any] | None = None, **steps: Any) -> Any:
     }
     definition = workflow_from_mapping(
         {
-            "id": "flow",
+            "id": id,
             "item_steps": made,
             "lifecycle_events": {
                 event: [{"name": f"tell {event}", "method": HANDLERS + handler, "retries": 3}]
@@ -153,9 +154,11 @@ async def test_a_wish_that_cannot_be_met_fails_the_step_and_says_what_there_is(d
 
 
 @pytest.mark.parametrize("method", ["no.such.module.handler", "tests.support.handlers.no_such_function", "nodots"])
-async def test_a_handler_that_cannot_be_imported_fails_its_step(database: type[Database], method: str) -> None:
+async def test_a_handler_that_no_worker_can_import_fails_its_step_in_the_end(
+    database: type[Database], method: str
+) -> None:
     definition = workflow({"a": {"method": f"x.{method}" if method == "nodots" else method, "retries": 3}})
-    async with working():
+    async with working(step_patience=0):
         group_id = await start(definition)
         await ended(group_id)
     (step,) = await steps_of(group_id)
@@ -163,17 +166,52 @@ async def test_a_handler_that_cannot_be_imported_fails_its_step(database: type[D
     assert "cannot be imported" in (step.status_message or "")
 
 
-async def test_steps_of_a_workflow_that_is_gone_fail_and_say_so_and_all_others_go_on(database: type[Database]) -> None:
-    """Its file was removed or renamed while its runs waited."""
-    gone, stays = workflow({"work": {}}, workflow_id="gone"), flow(work="nothing")
+async def test_steps_of_a_workflow_that_is_gone_say_what_they_wait_for_and_all_others_go_on(
+    database: type[Database],
+) -> None:
+    """Its file was removed or renamed while its runs waited, and is put back."""
+    gone, stays = flow(work="nothing", id="gone"), flow(work="nothing")
     lost, found = await start(gone, 3), await start(stays, 3)
     with registry_in_use():
         get_registry().register(stays)
         async with working():
             assert (await ended(found)).status == RunStatus.COMPLETED
+            await until(lambda: _all_given_back(lost))
+            get_registry().register(gone)
+            assert (await ended(lost)).status == RunStatus.COMPLETED
+    await assert_consistent()
+
+
+async def _all_given_back(group_id: int) -> bool:
+    expected = "waits for a worker that can execute it: workflow 'gone' does not exist"
+    return all(expected in (step.status_message or "") for step in await steps_of(group_id))
+
+
+async def test_steps_of_a_workflow_that_stays_away_fail_and_say_so(database: type[Database]) -> None:
+    lost = await start(flow(work="nothing", id="gone"), 3)
+    with registry_in_use():
+        async with working(step_patience=0):
             assert (await ended(lost)).status == RunStatus.FAILED
     for step in await steps_of(lost):
-        assert "gone" in (step.status_message or ""), step.status_message
+        assert "'gone' does not exist" in (step.status_message or ""), step.status_message
+        assert "put it in place, then retry the run" in (step.status_message or "")
+
+
+async def test_a_step_that_one_worker_cannot_execute_is_executed_by_another(database: type[Database]) -> None:
+    """The first knows nothing of the workflow; it gives the step back as often as it gets it."""
+    definition = flow(work="nothing")
+    group_id = await start(definition)
+    with registry_in_use():
+        async with working(step_patience=3600):
+            await until(lambda: _has_been_given_back(group_id))
+    with registry_in_use() as registry:
+        registry.register(definition)
+        async with working(step_patience=0):
+            assert (await ended(group_id)).status == RunStatus.COMPLETED
+
+
+async def _has_been_given_back(group_id: int) -> bool:
+    return any(SEARCH in step.status_meta for step in await steps_of(group_id))
 
 
 async def test_a_passing_trouble_is_tried_again(database: type[Database]) -> None:
@@ -378,6 +416,82 @@ async def test_a_resource_that_is_given_back_wakes_those_that_wait_for_it(databa
     async with working(poll_interval=600, batch_size=2), working(poll_interval=600, batch_size=2):
         group_id = await start(definition, 30, resource_keys={"a": "rag:/db"})
         assert (await ended(group_id)).status is RunStatus.COMPLETED
+
+
+@asynccontextmanager
+async def holding_many(monkeypatch: pytest.MonkeyPatch, **config: Any) -> AsyncGenerator[tuple[Any, int]]:
+    """A worker with one slot that executes one step, in its turn, and holds many more of the same priority."""
+    async with working(consumers={"*": 1}, **config):
+        with monkeypatch.context() as patched:
+            patched.setattr("soliplex.ingester.lib.wf.pools.HORIZON", 1e6)
+            await ended(await start(flow(a="nothing"), 3))  # so that it takes them for short, however busy the machine
+        definition = flow(a="in_turn", b="in_turn")
+        group_id = await start(definition, 40)
+        await until(lambda: at_least(40, group_id, RunStatus.RUNNING))
+        await until(lambda: _is(len(handlers.turns) == 1))
+        try:
+            yield definition, group_id
+        finally:
+            for turn in handlers.turns:
+                turn.set()
+
+
+async def at_least(count: int, group_id: int, status: RunStatus, name: str | None = None) -> bool:
+    return sum(step.status is status for step in await steps_of(group_id, name)) >= count
+
+
+async def next_turn() -> tuple[int, str]:
+    """Let the step under way end; gives the one that begins after it."""
+    before = len(handlers.seen)
+    handlers.turns[-1].set()
+    await until(lambda: _is(len(handlers.seen) > before))
+    return handlers.seen[-1]
+
+
+async def _is(condition: bool) -> bool:
+    return condition
+
+
+@pytest.mark.parametrize("told_by", ["this process", "another process"])
+async def test_an_urgent_document_overtakes_short_ones_that_the_worker_holds(
+    database: type[Database], monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    async with holding_many(monkeypatch) as (definition, _):
+        if told_by == "another process":
+            monkeypatch.setattr("soliplex.ingester.lib.wf.operations.runs.work_is_ready", lambda: None)
+        urgent = await start(definition, 1, priority=5)
+        await until(lambda: at_least(1, urgent, RunStatus.RUNNING, "a"))
+        assert await next_turn() == (urgent, "a")
+        await next_turn()
+        await until(lambda: at_least(1, urgent, RunStatus.RUNNING, "b"))
+        assert await next_turn() == (urgent, "b")
+    await assert_consistent()
+
+
+async def test_what_many_urgent_documents_leave_no_room_for_goes_back(
+    database: type[Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with holding_many(monkeypatch, batch_size=40) as (definition, group_id):
+        urgent = await start(definition, 80, priority=5)
+        await until(lambda: at_least(40, urgent, RunStatus.RUNNING))
+        await until(lambda: at_least(40 + 39, group_id, RunStatus.PENDING))
+        assert await next_turn() == (urgent, "a")
+        assert [step.retry for step in await steps_of(group_id)] == [0] * 80
+    await assert_consistent()
+
+
+async def test_an_urgent_step_shares_no_call_with_others(
+    database: type[Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with holding_many(monkeypatch) as (_, _):
+        many = flow(c="in_batches")
+        usual, urgent = await start(many, 15), await start(many, 3, priority=5)
+        await until(lambda: at_least(3, urgent, RunStatus.RUNNING))
+        seen = len(handlers.seen)
+        handlers.turns[-1].set()
+        await until(lambda: _is(len(handlers.seen) > seen))
+        assert sorted(handlers.seen[seen]) == [step.id for step in await steps_of(urgent)]
+        assert (await group_of(usual)).status is not RunStatus.COMPLETED
 
 
 async def test_the_catch_all_pool_leaves_pinned_types_alone(database: type[Database]) -> None:

@@ -32,7 +32,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry, use_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition, workflow_from_mapping
 from soliplex.ingester.lib.wf.operations.runs import Created
 from soliplex.ingester.lib.wf.registry import Registry
-from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Released, Result
+from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Parked, Released, Result
 from tests.support.invariants import assert_consistent
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "expanded",
     "is_stopping",
     "linear",
+    "parked",
     "registry_in_use",
     "released",
     "rows_of",
@@ -117,6 +118,13 @@ def expanded(step: ClaimedStep, items: Iterable[Any]) -> Expanded:
     return Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=list(items))
 
 
+def parked(
+    step: ClaimedStep, *, awaits: str | None = None, delay: timedelta | None = None, state: Any = None
+) -> Parked:
+    text = None if state is None else to_json(state)
+    return Parked(step_id=step.id, run_id=step.run_id, lease=step.lease, awaits=awaits, delay=delay, state=text)
+
+
 def is_stopping(step: ClaimedStep) -> bool:
     """Whether the step's run was to stop when the step was claimed: a worker gives such a step back unexecuted."""
     return step.run["cancel_requested_at"] is not None
@@ -185,6 +193,14 @@ class Driver:
 
     async def fail(self, *steps: ClaimedStep, message: str = "boom") -> ops.Finished:
         return await self.finish(*(errored(step, message, permanent=True) for step in steps))
+
+    async def signal(self, key: str, payload: Any = None) -> int:
+        return await ops.send_signal(key, payload, now=self.now())
+
+    async def deliver(self) -> None:
+        """Bring new signals to the steps that wait for them."""
+        while await ops.deliver_signals(now=self.now()) is not None:
+            pass
 
     async def drain(
         self, outcome: Callable[[ClaimedStep], Result] = completed, *, limit: int = 100, rounds: int = 10_000

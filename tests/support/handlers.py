@@ -12,12 +12,14 @@ from soliplex.ingester.lib.models import ResourceLock, RunStep, StepConfig, Work
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
+from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait
 from soliplex.ingester.lib.wf.work import ClaimedStep
 
 seen: Final[list[Any]] = []
 counts: Final[Counter[str]] = Counter()
 started: Final[dict[str, asyncio.Event]] = {}
 gates: Final[dict[str, asyncio.Event]] = {}
+turns: Final[list[asyncio.Event]] = []
 
 
 def reset() -> None:
@@ -25,6 +27,7 @@ def reset() -> None:
     counts.clear()
     started.clear()
     gates.clear()
+    turns.clear()
 
 
 def gate(name: str) -> tuple[asyncio.Event, asyncio.Event]:
@@ -32,6 +35,45 @@ def gate(name: str) -> tuple[asyncio.Event, asyncio.Event]:
     started[name] = asyncio.Event()
     gates[name] = asyncio.Event()
     return started[name], gates[name]
+
+
+async def counting(state: int | None) -> Again | int:
+    """Ask for another call, until there were five."""
+    calls = (state or 0) + 1
+    return calls if calls == 5 else Again(calls)
+
+
+async def echo(input: Any) -> Any:  # noqa: A002  the name that handlers ask for
+    """What it was given."""
+    return input
+
+
+async def calls(state: dict[str, int] | None) -> dict[str, int]:
+    """How often it was called, if what it gave last is its state."""
+    return {"calls": (state or {"calls": 0})["calls"] + 1}
+
+
+async def in_a_subflow(input: dict[str, Any], state: str | None, answer: Any) -> Subflow | dict[str, Any]:  # noqa: A002
+    """Have the workflow that the input names do the work."""
+    return {"answer": answer} if state else Subflow(input["workflow"], {"want": 1}, state="begun")
+
+
+async def asking(run_id: int, state: str | None, answer: Any) -> Wait | dict[str, Any]:
+    """Wait for somebody's answer."""
+    return {"answer": answer} if state else Wait(f"answer-{run_id}", state="asked")
+
+
+async def impatient(state: str | None, answer: Any) -> Wait | dict[str, Any]:
+    return {"answer": answer} if state else Wait("never", timeout=0.02, state="asked")
+
+
+async def wrong_wait() -> Wait:
+    return Wait("")
+
+
+def asking_elsewhere(run_id: int, state: str | None, answer: Any) -> Wait | dict[str, Any]:
+    """As `asking`, in a process of its own."""
+    return {"answer": answer} if state else Wait(f"answer-{run_id}", state="asked")
 
 
 async def nothing() -> None:
@@ -83,6 +125,13 @@ async def waits(doc_hash: str) -> None:
     except asyncio.CancelledError:
         counts["cancelled"] += 1
         raise
+
+
+async def in_turn(workflow_run: WorkflowRun, run_step: RunStep) -> None:
+    """Notes that it has begun, and waits until the test lets it go on."""
+    turns.append(asyncio.Event())
+    seen.append((workflow_run.run_group_id, run_step.workflow_step_name))
+    await turns[-1].wait()
 
 
 async def forever() -> None:

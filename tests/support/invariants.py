@@ -37,7 +37,8 @@ INVARIANTS: Final[dict[str, str]] = {
         SELECT r.id FROM workflowrun r WHERE r.status NOT IN {_FINAL} AND r.remaining_steps = 0""",
     "a run ends FAILED, CANCELLED or COMPLETED as its steps say": f"""
         SELECT r.id FROM workflowrun r WHERE r.status IN {_FINAL} AND r.status <>
-               CASE WHEN r.failed_steps > 0 THEN 'FAILED' WHEN r.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+               CASE WHEN r.failed_steps > 0 OR r.cancel_requested_at >= r.deadline THEN 'FAILED'
+                    WHEN r.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
                     ELSE 'COMPLETED' END""",
     "a step waits for as many dependencies as are not done": f"""
         SELECT s.id FROM runstep s
@@ -48,6 +49,14 @@ INVARIANTS: Final[dict[str, str]] = {
         SELECT s.id FROM runstep s
          WHERE s.remaining_tasks <> CASE WHEN s.status <> 'RUNNING' OR s.lease_token IS NOT NULL THEN 0 ELSE
                (SELECT count(*) FROM runstep t WHERE t.parent_step_id = s.id AND t.status IN {_OPEN}) END""",
+    "a map step that waits for its tasks counts those that failed": """
+        SELECT s.id FROM runstep s
+         WHERE s.status = 'RUNNING' AND s.lease_token IS NULL AND s.failed_tasks <>
+               (SELECT count(*) FROM runstep t WHERE t.parent_step_id = s.id AND t.status = 'FAILED')""",
+    "a map step that completed put up with as many failures as it has": """
+        SELECT s.id FROM runstep s WHERE s.status = 'COMPLETED' AND
+               (SELECT count(*) FROM runstep t WHERE t.parent_step_id = s.id AND t.status = 'FAILED')
+               > coalesce(s.max_failures, 0)""",
     "tasks are numbered without gaps": """
         SELECT t.parent_step_id FROM runstep t WHERE t.parent_step_id IS NOT NULL
          GROUP BY t.parent_step_id HAVING count(*) <> max(t.item_index) + 1 OR min(t.item_index) <> 0""",
@@ -62,6 +71,10 @@ INVARIANTS: Final[dict[str, str]] = {
         SELECT r.id FROM workflowrun r WHERE r.status NOT IN {_FINAL} AND NOT EXISTS (
             SELECT 1 FROM runstep s WHERE s.workflow_run_id = r.id AND (s.lease_token IS NOT NULL
                 OR (s.status IN ('PENDING', 'ERROR') AND s.remaining_deps = 0 AND s.remaining_tasks = 0)))""",
+    "a step that waits for a signal is neither ready nor begun nor ended": """
+        SELECT s.id FROM runstep s WHERE s.awaits IS NOT NULL AND (s.status <> 'PENDING' OR s.available_at IS NULL)""",
+    "no signal lies on the shelf while a step waits for it": """
+        SELECT g.id FROM signal g JOIN runstep s ON s.awaits = g.key WHERE NOT g.is_new""",
     "a group counts its runs": f"""
         SELECT g.id FROM rungroup g
          WHERE g.total_runs <> {_runs("1 = 1")} OR g.remaining_runs <> {_runs(f"r.status NOT IN {_FINAL}")}

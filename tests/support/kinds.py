@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from functools import cache
 from typing import Any, Final
 
 from PIL import Image, ImageDraw, ImageFont
 
-from tests.support.files import pdf, zipped
+from tests.support.files import pdf, undated, zipped
 
 TEXT: Final = "Parsers read documents"
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument."
@@ -100,6 +101,8 @@ _TEXTS: Final = {
     ".srt": f"1\n00:00:01,000 --> 00:00:02,000\n{TEXT}\n",
     ".txt": f"{TEXT}\n",
 }
+_TIME: Final = re.compile(rb"\d{4}-\d\d-\d\dT[\d:]+Z")
+"""When a library made a document, as the document tells."""
 _OLD: Final = {".doc": "WordDocument", ".xls": "Workbook", ".ppt": "PowerPoint Document"}
 
 
@@ -133,7 +136,7 @@ def book(
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members:
-            archive.writestr(name, text, compression if name == "mimetype" else None)
+            archive.writestr(undated(name), text, compression if name == "mimetype" else zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 
@@ -205,8 +208,8 @@ def _office(extension: str) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(make())) as source, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as target:
         for name in source.namelist():
-            part = source.read(name)
-            target.writestr(name, part.replace(old, new) if name == "[Content_Types].xml" else part)
+            part = _TIME.sub(b"2024-01-31T12:00:00Z", source.read(name))
+            target.writestr(undated(name), part.replace(old, new), zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 

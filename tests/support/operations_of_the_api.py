@@ -12,6 +12,8 @@ from fastapi import FastAPI
 type Place = Literal["path", "query", "form", "header"]
 
 URLENCODED = "application/x-www-form-urlencoded"
+FORMS = (URLENCODED, "multipart/form-data")
+"""The document names one of the two; each of these routes takes the other as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,14 @@ def _parameters(document: Mapping[str, Any], described: Mapping[str, Any]) -> It
 
 def _form(document: Mapping[str, Any], described: Mapping[str, Any]) -> list[Value]:
     content = described.get("requestBody", {}).get("content", {})
-    schema = _resolved(document, content.get(URLENCODED, {}).get("schema", {}))
+    described_form = next((content[kind] for kind in FORMS if kind in content), {})
+    schema = _resolved(document, described_form.get("schema", {}))
     required = schema.get("required", ())
     taken = {each["name"] for each in described.get("parameters", ())}  # may stand in the query as well
     return [
         Value(name, "form", _resolved(document, each), name in required)
         for name, each in schema.get("properties", {}).items()
-        if name not in taken
+        if name not in taken and each.get("format") != "binary"
     ]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 COMMAND = (sys.executable, "-c", "from soliplex.ingester.cli import main; main()", "serve")
 
 

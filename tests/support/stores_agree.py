@@ -98,9 +98,11 @@ async def compare(db_path: str | Path) -> Comparison:
     except _UnreadableError as exc:
         lost = [Finding(Kind.LOST, name, f"{doc_hash}: {exc}") for doc_hash in expected]
         return Comparison(name, len(expected), 0, lost)
-    findings = list(_doubled(tables))
+    findings, untold = list(_doubled(tables)), await _untold(key)
     for doc_hash, stored in expected.items():
         findings += await _wrong(tables, doc_hash, stored)
+        if doc_hash not in untold:
+            findings += [(Kind.DIFFERENT, what) for what in _misplaced(tables, doc_hash, stored)]
     findings += await _stale(tables, key, expected)
     return Comparison(name, len(expected), len(tables.ids()), [Finding(kind, name, what) for kind, what in findings])
 
@@ -133,14 +135,15 @@ class _Stored(NamedTuple):
 
     embed_config: int
     parse_config: int
-    uris: frozenset[str]
+    places: frozenset[tuple[str, str, int | None]]
+    """URI, source and batch of each."""
 
 
 _NEWEST: Final = """
     SELECT r.doc_id AS doc_id, max(r.id) AS run_id FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
      WHERE s.step_type = 'store' AND s.resource_key = :key AND s.parent_step_id IS NULL GROUP BY r.doc_id"""
 _PLACES: Final = f"""
-    SELECT n.doc_id, u.uri, s.status, CAST(s.output AS text),
+    SELECT n.doc_id, u.uri, u.source, u.batch_id, s.status, CAST(s.output AS text),
            (SELECT max(e.step_config_id) FROM runstep e WHERE e.workflow_run_id = n.run_id AND e.step_type = 'embed'),
            (SELECT max(p.step_config_id) FROM runstep p WHERE p.workflow_run_id = n.run_id AND p.step_type = 'parse'),
            CASE WHEN r.created_date >= (SELECT max(h.process_date) FROM documenturihistory h
@@ -152,13 +155,14 @@ _PLACES: Final = f"""
 
 async def _expected(key: str) -> dict[str, _Stored]:
     """By their hash, the documents that live at a URI, and that their newest run since they came there has stored."""
-    uris: defaultdict[str, set[str]] = defaultdict(set)
+    places: defaultdict[str, set[tuple[str, str, int | None]]] = defaultdict(set)
     configs: dict[str, tuple[int, int]] = {}
-    for doc_hash, uri, status, output, embed_config, parse_config, is_since in await rows_of(_PLACES, key=key):
-        uris[doc_hash].add(uri)
+    for doc_hash, *place, status, output, embed_config, parse_config, is_since in await rows_of(_PLACES, key=key):
+        uri, source, batch_id = place
+        places[doc_hash].add((uri, source, batch_id))
         if status == "COMPLETED" and is_since and not _is_skipped(output):
             configs[doc_hash] = embed_config, parse_config
-    return {doc_hash: _Stored(*configs[doc_hash], frozenset(uris[doc_hash])) for doc_hash in sorted(configs)}
+    return {doc_hash: _Stored(*configs[doc_hash], frozenset(places[doc_hash])) for doc_hash in sorted(configs)}
 
 
 def _is_skipped(output: str | None) -> bool:
@@ -255,15 +259,35 @@ async def _wrong(tables: _Tables, doc_hash: str, stored: _Stored) -> list[_Wrong
     if "document_items" in holding and positions != items:
         kind = Kind.HALF if positions < items else Kind.DIFFERENT
         wrong.append((kind, f"{doc_hash} has {positions} items, and was parsed into {items}"))
-    return wrong + [(Kind.DIFFERENT, what) for what in _misplaced(tables, doc_hash, stored)]
+    said = (json.loads(row["metadata"]).get("doc_hash") for row in tables.document_meta.get(document_id, ()))
+    return wrong + [(Kind.DIFFERENT, f"{doc_hash} is said to be {each}") for each in said if each != doc_hash]
 
 
 def _misplaced(tables: _Tables, doc_hash: str, stored: _Stored) -> Iterator[str]:
+    """Whether it is said to live where it does, at each of its places: URI, source and batch."""
     for row in tables.document_meta.get(rag_id(doc_hash), ()):
-        if row["uri"] not in stored.uris:
-            yield f"{doc_hash} is said to live at {row['uri']}, and lives at {', '.join(sorted(stored.uris))}"
-        if (said := json.loads(row["metadata"]).get("doc_hash")) != doc_hash:
-            yield f"{doc_hash} is said to be {said}"
+        metadata = json.loads(row["metadata"])
+        first = (row["uri"], metadata.get("source"), metadata.get("batch_id"))
+        said: frozenset[Any] = frozenset(tuple(place) for place in metadata.get("places", [first]))
+        if first not in said or said != stored.places:
+            lives = ", ".join(map(str, sorted(stored.places, key=str)))
+            yield f"{doc_hash} is said to live at {row['uri']} ({sorted(said, key=str)}), and lives at {lives}"
+
+
+async def _untold(key: str) -> set[str]:
+    """Documents of which it is written down that the RAG database has still to be told where they live.
+
+    Nobody is told of a place whose newest content is not stored yet: what it had before is cited there until then.
+    """
+    waiting = await rows_of("SELECT doc_hash FROM documentremoval WHERE target IN (:key, 'places')", key=key)
+    overtaken = await rows_of(
+        """SELECT DISTINCT h.hash FROM documenturihistory h JOIN documenturi u ON u.id = h.doc_uri_id
+            WHERE h.hash <> u.doc_hash AND NOT EXISTS (
+                  SELECT 1 FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
+                   WHERE r.doc_id = u.doc_hash AND s.resource_key = :key AND s.status = 'COMPLETED')""",
+        key=key,
+    )
+    return {doc_hash for (doc_hash,) in (*waiting, *overtaken)}
 
 
 async def _chunks_of(doc_hash: str, config_id: int) -> set[tuple[int, str, str]]:

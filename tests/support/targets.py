@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from soliplex.ingester.cli.ingest.files import LocalFile, fingerprint
-from soliplex.ingester.cli.ingest.target import (
+from soliplex.ingester.installation.files import LocalFile, fingerprint
+from soliplex.ingester.installation.values import (
+    Changes,
     Failure,
     FileRefusedError,
     GroupProgress,
+    Retried,
     StageProgress,
     Standing,
     Started,
@@ -31,12 +33,19 @@ class MemoryTarget:
     """Files that are refused, by name, with the reason."""
     failing: dict[str, str] = field(default_factory=dict[str, str])
     """Documents that fail to be parsed, by name, with the reason."""
+    blank: set[str] = field(default_factory=set[str])
+    """Documents without text, by name."""
+    can_retry: bool = True
+    """Whether those that fail say that trying again can help."""
+    mended: bool = False
+    """Whether what failed succeeds when it is tried again."""
     per_look: int = 1_000_000
     """Steps that are done between two looks."""
     workers: bool = True
     on_upload: Callable[[LocalFile], None] = lambda _: None
     on_look: Callable[[], None] = lambda: None
 
+    metas: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     stored: dict[str, str] = field(default_factory=dict[str, str])
     batches: list[str] = field(default_factory=list[str])
     batch_of: dict[str, int] = field(default_factory=dict[str, int])
@@ -44,6 +53,7 @@ class MemoryTarget:
     """The batch of each group; ids count from one."""
     runs: dict[str, int] = field(default_factory=dict[str, int])
     """Steps done, by document."""
+    deleted: list[str] = field(default_factory=list[str])
     uploads: list[str] = field(default_factory=list[str])
     is_working: bool = False
     is_here: bool = True
@@ -64,6 +74,22 @@ class MemoryTarget:
             return Standing.UNCHANGED if self.stored[uri] == digest else Standing.CHANGED
 
         return {uri: standing(uri, digest) for uri, digest in hashes.items()}
+
+    async def metadata(self, doc_hash: str) -> Mapping[str, Any]:
+        return self.metas.get(doc_hash, {})
+
+    async def unread(self, kinds: Collection[str], work: Work) -> Mapping[str, str]:
+        return {kind: f"no parser reads {kind}" for kind in kinds if kind.startswith(("application/zip", "video/"))}
+
+    async def uris_below(self, source: str, beginning: str) -> list[str]:
+        return sorted(uri for uri in self.stored if uri.startswith(beginning))
+
+    async def delete(self, source: str, uris: Sequence[str]) -> int:
+        known = [uri for uri in uris if uri in self.stored]
+        for uri in known:
+            del self.stored[uri]
+        self.deleted += known
+        return len(known)
 
     async def unfinished_batch(self, source: str, name: str) -> int | None:
         number = max((index for index, each in enumerate(self.batches, 1) if each == name), default=None)
@@ -93,6 +119,7 @@ class MemoryTarget:
         sent(file.size)
         self.uploads.append(file.path.name)
         self.stored[file.uri] = fingerprint(file.path)
+        self.metas[self.stored[file.uri]] = dict(file.meta)
         self.batch_of[file.uri] = batch_id
         self.runs.pop(file.uri, None)
 
@@ -110,6 +137,11 @@ class MemoryTarget:
             yield
         finally:
             self.is_working = False
+
+    @asynccontextmanager
+    async def changes(self, group_id: int) -> AsyncGenerator[Changes]:
+        del group_id
+        yield Changes()
 
     async def has_workers(self) -> bool:
         return self.workers
@@ -140,4 +172,29 @@ class MemoryTarget:
         failed = [
             uri for uri, batch in self.batch_of.items() if batch == self.groups[group_id - 1] and self._is_failed(uri)
         ]
-        return [Failure(uri, "parse", self.failing[uri.rpartition("/")[2]]) for uri in failed][:limit]
+        return [
+            Failure(uri, "parse", self.failing[uri.rpartition("/")[2]], self.can_retry, group_id) for uri in failed
+        ][:limit]
+
+    async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
+        return [uri for uri in self.stored if uri.rpartition("/")[2] in self.blank][:limit]
+
+    async def failed(self, source: str, beginning: str, limit: int) -> list[Failure]:
+        found = [uri for uri in self.stored if uri.startswith(beginning) and uri in self.runs and self._is_failed(uri)]
+        return [
+            Failure(uri, "parse", self.failing[uri.rpartition("/")[2]], self.can_retry, self._group_of(uri))
+            for uri in found
+        ][:limit]
+
+    def _group_of(self, uri: str) -> int:
+        return self.groups.index(self.batch_of[uri]) + 1
+
+    async def retry(self, group_id: int, *, hard: bool) -> Retried:
+        put_back = [
+            uri for uri, batch in self.batch_of.items() if batch == self.groups[group_id - 1] and self._is_failed(uri)
+        ]
+        if self.mended:
+            self.failing.clear()
+        for uri in put_back:
+            self.runs[uri] = 0
+        return Retried(len(put_back), len(put_back))

@@ -7,10 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from benchmarks.documents.covering import Read, found, scores, without_repeats
 from benchmarks.documents.processing import Processed, StepRecord
 from benchmarks.documents.reading import f1, headings, words
 from benchmarks.documents.retrieval import ndcg
+from soliplex.ingester.lib.chunking import chunk
 from soliplex.ingester.lib.models import RunStatus
+from soliplex.ingester.lib.parsing.words import words_of
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -54,3 +57,22 @@ def test_a_stage_is_at_work_while_any_of_its_steps_runs() -> None:
 def test_an_error_that_is_told_by_its_type_is_no_clear_reason() -> None:
     assert step("parse", 0, 1, message="the PDF is cut off", error_type="InvalidDocumentError").has_clear_reason
     assert not step("parse", 0, 1, message="KeyError: 'Pages'", error_type="KeyError").has_clear_reason
+
+
+def test_a_word_counts_if_it_is_in_the_markdown_and_in_a_chunk() -> None:
+    markdown = "# Tides\n\nhigh &amp; low\n\n<!-- image -->\n"
+    read = Read(markdown, chunk(None, "# Tides\n\nhigh & low & mean"))
+    assert found(words_of("Tides high low"), read) == 3
+    assert found(words_of("Tides Tides high low mean image"), read) == 3
+    assert found(words_of("Tides high"), None) == 0
+
+
+def test_the_coverage_names_the_files_that_fall_short() -> None:
+    read = {"/a.pdf": Read("one two", chunk(None, "one two"))}
+    asked = {"/a.pdf": words_of("one two"), "/b.pdf": words_of("three four"), "/empty.pdf": []}
+    assert scores(asked, read)["coverage"] == {"words": 0.5, "files_below_97": 1, "files": 2, "below": {"/b.pdf": 0}}
+
+
+def test_a_header_that_repeats_is_asked_for_once_and_rubbish_never() -> None:
+    pages = ["Annual report\nfirst\n1", "Annual report\nsecond\n2", "\ufffd\ufffd\ufffd"]
+    assert [page.split() for page in without_repeats(pages)] == [["Annual", "report", "first", "1"], ["second"]]

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soliplex.ingester.lib.models.enums import Isolation, LifeCycleEvent
+from soliplex.ingester.lib.enums import Isolation, LifeCycleEvent
 from soliplex.ingester.lib.wf.definitions import (
     EventHandler,
     StepDefinition,
@@ -622,3 +622,54 @@ def test_no_yaml_raises_anything_but_a_definition_error_that_names_the_file(data
     text = yaml.safe_dump({"id": "flow", "item_steps": {"a": data}, "meta": data}, allow_unicode=True)
 
     assert all(problem.path == PATH for problem in problems_of(workflow_from_yaml, text, path=PATH))
+
+
+CONDITIONAL = """\
+    id: flow
+    item_steps:
+      a: {method: my.a}
+      b: {method: my.b, depends_on: [a], when: size(a) > 0, repeat: {until: output.done, max: 5, delay: 2s}}
+      m: {method: my.m, depends_on: [a], map: true, tolerant: true, max_failures: 3, gather: false}
+      n: {method: my.n, depends_on: [a], map: true, tolerant: true}
+    """
+
+
+def test_conditions_loops_and_tolerance_are_read() -> None:
+    flow = read(CONDITIONAL)
+    b, m, n = flow.step("b"), flow.step("m"), flow.step("n")
+    assert b.when is not None
+    assert b.when.text == "size(a) > 0"
+    assert b.repeat is not None
+    assert (b.repeat.until.text, b.repeat.max, b.repeat.delay) == ("output.done", 5, timedelta(seconds=2))
+    assert (m.max_failures, m.gather, n.max_failures, n.gather) == (3, False, 2**31 - 1, True)
+    assert pickle.loads(pickle.dumps(flow)) == flow
+    assert read(CONDITIONAL) == flow
+
+
+def test_conditions_are_read_from_json_too() -> None:
+    step = {"name": "b", "type": "map", "command": "do_b", "when": "x > 1", "tolerant": True, "optional": True}
+    flow = workflow_from_json({"title": "flow", "steps": [step | {"repeat": {"until": "output", "max": 2}}]})
+    (b,) = flow.steps
+    assert (b.when is not None, b.repeat is not None, b.optional, b.max_failures) == (True, True, True, 2**31 - 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        ("when: size(a >", "item_steps.b.when.*cannot be read: 1:9: Syntax error"),
+        ("when: c > 1", "item_steps.b.when: names the step 'c', on which it does not depend; add it to depends_on"),
+        ("when: 3", "item_steps.b.when: is 3; give a text"),
+        ("repeat: {until: c.done, max: 3}", "item_steps.b.repeat.until: names the step 'c'"),
+        ("repeat: {until: 'true'}", "item_steps.b.repeat.max: is missing; add `max:`"),
+        ("repeat: {max: 3}", "item_steps.b.repeat.until: is missing"),
+        ("repeat: {until: 'true', max: 0}", "item_steps.b.repeat.max: is 0; give a whole number of at least 1"),
+        ("repeat: {until: 'true', max: 3, delay: -1}", "item_steps.b.repeat.delay: is -1"),
+        ("tolerant: true", "item_steps.b.tolerant: is for map steps only"),
+        ("gather: false", "item_steps.b.gather: is for map steps only"),
+        ("map: true, max_failures: 3", "item_steps.b.max_failures: goes with `tolerant: true` only"),
+    ],
+)
+def test_what_is_wrong_with_a_condition_is_said_with_its_place(facts: str, problem: str) -> None:
+    steps = f"a: {{method: my.a}}, b: {{method: my.b, {facts}}}, c: {{method: my.c}}"
+    with pytest.raises(DefinitionError, match=problem):
+        read(f"{{id: flow, item_steps: {{{steps}}}}}")

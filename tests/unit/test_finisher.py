@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.wf import finisher as module
+from soliplex.ingester.lib.wf.duties import Duties
 from soliplex.ingester.lib.wf.finisher import COMPANY, Finisher
 from soliplex.ingester.lib.wf.links import Doubts
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
@@ -42,11 +43,11 @@ async def running(*, others_run: bool) -> AsyncGenerator[Finisher]:
         expects_more=lambda: others_run,
         doubts=Doubts(),
     )
-    task = asyncio.create_task(finisher.run())
+    duties = Duties("me")
+    task = duties.start(finisher.duty())
     yield finisher
     await finisher.drain()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await duties.end([task])
 
 
 async def submit(finisher: Finisher, *step_ids: int) -> None:

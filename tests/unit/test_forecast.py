@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester.cli.ingest.forecast import START_UP, ForecastFile, forecast
 from soliplex.ingester.cli.ingest.forecast_words import forecast_in_words
+from soliplex.ingester.installation.forecast import START_UP, ForecastFile, forecast
 from soliplex.ingester.lib.operations.rates import Executed, shared_out, start_up_of_all, summed_up
 
 PDF, MARKDOWN = "application/pdf", "text/markdown"

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from soliplex.ingester.cli.ingest.files import (
+from soliplex.ingester.installation.files import (
     LeftOut,
     LocalFile,
     Rules,
     Unreadable,
     Why,
     fingerprint,
+    folders_of,
+    gone_files,
     printable,
     walk,
 )
@@ -63,9 +65,21 @@ def test_hidden_empty_and_special_files_are_left_out_with_the_reason(tmp_path: P
     (tmp_path / "empty.md").touch()
     os.mkfifo(tmp_path / "pipe")
     assert taken(tmp_path) == ["a.md"]
-    expected = {".git": Why.HIDDEN, ".hidden": Why.HIDDEN, "empty.md": Why.EMPTY, "pipe": Why.SPECIAL}
+    expected = {".git": Why.GENERATED, ".hidden": Why.HIDDEN, "empty.md": Why.EMPTY, "pipe": Why.SPECIAL}
     assert left_out(tmp_path) == expected
-    assert taken(tmp_path, Rules(hidden=True)) == [".hidden", "a.md", ".git/config"]
+    assert taken(tmp_path, Rules(hidden=True)) == [".hidden", "a.md"]
+    assert taken(tmp_path, Rules(hidden=True, all_folders=True)) == [".hidden", "a.md", ".git/config"]
+
+
+def test_folders_that_programs_made_for_themselves_are_left_out(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "node_modules/b.md", "sub/__pycache__/c.md", "env/pyvenv.cfg", "env/d.md", "c/CACHEDIR.TAG")
+    assert taken(tmp_path) == ["a.md"]
+    folders = ("node_modules", "sub/__pycache__", "env", "c")
+    assert left_out(tmp_path) == dict.fromkeys(folders, Why.GENERATED)
+    assert "node_modules/b.md" in taken(tmp_path, Rules(all_folders=True))
+    assert taken(tmp_path / "node_modules") == ["b.md"]  # who names it wants it
+    make(tmp_path, "files/node_modules")
+    assert "files/node_modules" in taken(tmp_path)  # a file
 
 
 def test_gitignore_rules_hold_and_inner_ones_win(tmp_path: Path) -> None:
@@ -154,3 +168,40 @@ def test_a_fingerprint_is_the_hash_that_documents_are_known_by(tmp_path: Path) -
     make(tmp_path, "a.md")
     (tmp_path / "a.md").write_text("hello")
     assert fingerprint(tmp_path / "a.md") == "sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+
+def gone(root: Path, *names: str, rules: Rules = NO_RULES) -> list[str]:
+    found = gone_files(root, rules, [f"{root.as_posix()}/{name}" for name in names])
+    return [each.removeprefix(f"{root.as_posix()}/") for each in found if isinstance(each, str)]
+
+
+def test_a_known_file_is_gone_if_it_was_looked_for_and_is_not_there(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "sub/b.md", "was-a-file/c.md", "file")
+    names = ("a.md", "sub/b.md", "sub/gone.md", "no/such/folder.md", "was-a-file", "file/below.md")
+    assert gone(tmp_path, *names) == ["sub/gone.md", "no/such/folder.md", "was-a-file", "file/below.md"]
+
+
+def test_what_the_rules_leave_out_is_not_gone(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "real/x.md")
+    (tmp_path / ".gitignore").write_text("*.log\n/made/\n")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    names = ("b.md", "b.txt", "drafts/b.md", ".hidden/b.md", "b.log", "made/b.md", "link/b.md")
+    assert gone(tmp_path, *names, rules=Rules(include=["*.md"], exclude=["drafts/"])) == ["b.md"]
+    everything = Rules(hidden=True, gitignore=False, follow_links=True)
+    assert gone(tmp_path, *names, rules=everything) == list(names)
+
+
+def test_what_no_walk_would_name_is_nobodys_to_miss(tmp_path: Path) -> None:
+    assert gone(tmp_path, "../elsewhere.md", "sub//b.md", "./c.md") == []
+
+
+def test_what_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
+    (found,) = gone_files(tmp_path, NO_RULES, [f"{tmp_path.as_posix()}/{'n' * 300}"])
+    assert isinstance(found, Unreadable)
+    assert found.reason == "file name too long"
+
+
+def test_only_folders_are_looked_through_and_each_once(tmp_path: Path) -> None:
+    make(tmp_path, "docs/a.md", "docs/sub/b.md", "docs2/c.md")
+    paths = [tmp_path / "docs" / "sub", tmp_path / "docs", tmp_path / "docs2", tmp_path / "docs" / "a.md"]
+    assert folders_of(paths) == [tmp_path / "docs", tmp_path / "docs2"]

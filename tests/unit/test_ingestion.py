@@ -5,23 +5,28 @@ import io
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, override
 
 import pytest
 from rich.console import Console
 
-from soliplex.ingester.cli.ingest.command import LONGEST_NAME, name_of_batch
-from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Stage, display_for
-from soliplex.ingester.cli.ingest.files import LocalFile, Rules, Why
-from soliplex.ingester.cli.ingest.ingestion import Ingestion, Order
-from soliplex.ingester.cli.ingest.summary import Summary, in_words
-from soliplex.ingester.cli.ingest.target import Work
+from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Speaking, display_for
+from soliplex.ingester.cli.ingest.summary import as_json, exit_code_of, in_words, status_of
+from soliplex.ingester.installation.files import LocalFile, Rules, Why
+from soliplex.ingester.installation.ingestion import Ingestion
+from soliplex.ingester.installation.missing import Missing
+from soliplex.ingester.installation.order import LONGEST_NAME, Order, name_of_batch
+from soliplex.ingester.installation.stages import Stage
+from soliplex.ingester.installation.summary import Summary
+from soliplex.ingester.installation.values import Work
 from soliplex.ingester.lib.errors import IngesterError
 from tests.support.targets import MemoryTarget
 
 
-class Recorder:
+class Recorder(Speaking):
     """A display that keeps what it was told."""
+
+    console = None
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -41,6 +46,7 @@ class Recorder:
     def end(self, stage: Stage) -> None:
         self.ended[stage.name] = replace(stage)
 
+    @override
     def say(self, text: str, style: str = "") -> None:
         self.lines.append(text)
 
@@ -71,7 +77,7 @@ async def test_new_files_are_uploaded_and_processed(docs: Path) -> None:
     assert target.uploads == ["a.md", "b.md", "c.md", "d.md"]
     assert (summary.found, summary.new, summary.uploaded, summary.started) == (4, 4, 4, 4)
     assert summary.progress is not None
-    assert (summary.progress.completed, summary.exit_code, summary.status) == (4, 0, "ok")
+    assert (summary.progress.completed, exit_code_of(summary), status_of(summary)) == (4, 0, "ok")
     assert list(display.ended) == ["Looking", "Comparing", "Uploading", "parse", "store"]
     assert all(stage.is_over for stage in display.ended.values())
 
@@ -83,7 +89,7 @@ async def test_a_second_call_uploads_nothing_and_makes_no_batch(docs: Path) -> N
     summary = await ingest(target, order_for(docs))
     assert target.uploads == []
     assert len(target.batches) == 1
-    assert (summary.unchanged, summary.has_nothing_to_do, summary.exit_code) == (4, True, 0)
+    assert (summary.unchanged, summary.has_nothing_to_do, exit_code_of(summary)) == (4, True, 0)
     assert "Nothing to do: all 4 files are unchanged." in headline(summary)
 
 
@@ -109,23 +115,23 @@ async def test_unchanged_files_are_uploaded_again_on_demand(docs: Path) -> None:
 async def test_a_refused_file_fails_alone_with_its_reason(docs: Path) -> None:
     target, display = MemoryTarget(refused={"b.md": "larger than 10 bytes"}), Recorder()
     summary = await ingest(target, order_for(docs), display=display)
-    assert (summary.uploaded, summary.files_failed, summary.exit_code) == (3, 1, 1)
+    assert (summary.uploaded, summary.files_failed, exit_code_of(summary)) == (3, 1, 1)
     assert any(line.endswith("b.md: larger than 10 bytes") for line in display.lines)
-    assert summary.as_json()["failures"][0]["reason"] == "larger than 10 bytes"
+    assert as_json(summary)["failures"][0]["reason"] == "larger than 10 bytes"
     assert "3 documents ingested, 1 failed" in headline(summary)
 
 
 async def test_what_cannot_be_read_is_found_and_fails(docs: Path) -> None:
     (docs / "gone.md").symlink_to(docs / "nothing.md")
     summary = await ingest(MemoryTarget(), order_for(docs, rules=Rules(follow_links=True)))
-    assert (summary.found, summary.uploaded, summary.files_failed, summary.exit_code) == (5, 4, 1, 1)
+    assert (summary.found, summary.uploaded, summary.files_failed, exit_code_of(summary)) == (5, 4, 1, 1)
 
 
 async def test_documents_that_fail_are_told_with_stage_and_reason(docs: Path) -> None:
     target = MemoryTarget(failing={"a.md": "is encrypted", "c.md": "is encrypted"}, per_look=1)
     display = Recorder()
     summary = await ingest(target, order_for(docs), display=display)
-    assert summary.exit_code == 1
+    assert exit_code_of(summary) == 1
     assert [line for line in display.lines if "parse: is encrypted" in line] == display.lines
     assert len(display.lines) == 2
     words = "\n".join(line for line, _ in in_words(summary, "again"))
@@ -145,7 +151,7 @@ async def test_stopped_while_uploading_a_second_call_uploads_the_rest(docs: Path
     target = MemoryTarget(on_upload=stop_at_b)
     summary = await ingest(target, order_for(docs), stopping=stopping)
     assert target.uploads == ["a.md", "b.md"]  # what is under way may finish
-    assert (summary.stopped, summary.exit_code, target.groups) == (True, 130, [])
+    assert (summary.stopped, exit_code_of(summary), target.groups) == (True, 130, [])
     words = "\n".join(line for line, _ in in_words(summary, "si-cli ingest docs"))
     assert "Stopped: 2 of 4 uploaded." in words
     assert "To go on:  si-cli ingest docs" in words
@@ -167,14 +173,14 @@ async def test_stopped_while_processing_a_second_call_goes_on_with_the_same_grou
     again = await ingest(target, order_for(docs))
     assert (again.uploaded, again.started, again.run_group_id, again.resumed) == (0, 0, 1, True)
     assert again.progress is not None
-    assert (again.progress.completed, again.exit_code) == (4, 0)
+    assert (again.progress.completed, exit_code_of(again)) == (4, 0)
     assert "4 documents ingested" in headline(again)
 
 
 async def test_uploads_that_do_not_end_in_time_are_given_up_when_stopped(
     docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soliplex.ingester.cli.ingest.ingestion.GRACE", 0.0)
+    monkeypatch.setattr("soliplex.ingester.installation.interruptible.GRACE", 0.0)
     stopping = asyncio.Event()
 
     class Hanging(MemoryTarget):
@@ -233,7 +239,7 @@ async def test_a_dry_run_with_nothing_to_do_says_so(docs: Path) -> None:
 async def test_without_waiting_the_workflows_are_started_and_left(docs: Path) -> None:
     target = MemoryTarget()
     summary = await ingest(target, order_for(docs, wait=False))
-    assert (summary.started, summary.exit_code) == (4, 0)
+    assert (summary.started, exit_code_of(summary)) == (4, 0)
     assert "4 documents handed over" in headline(summary)
     assert set(target.runs.values()) == {0}
 
@@ -256,7 +262,7 @@ async def test_what_is_left_out_is_counted_by_reason(docs: Path) -> None:
 
 async def test_an_empty_folder_is_no_error(tmp_path: Path) -> None:
     summary = await ingest(MemoryTarget(), order_for(tmp_path))
-    assert (headline(summary), summary.exit_code) == ("No files found.", 0)
+    assert (headline(summary), exit_code_of(summary)) == ("No files found.", 0)
 
 
 def headline(summary: Summary) -> str:
@@ -281,8 +287,8 @@ def test_lines_are_printed_when_a_stage_ends_and_now_and_then_before() -> None:
         stage.done, stage.failed = 1_199, 1
         display.end(stage)
     assert out.getvalue().splitlines() == [
-        "Uploading: 100/1,200",
-        "Uploading: 200/1,200",
+        "Uploading: 100/1,200, about 1 min 50 s left",
+        "Uploading: 200/1,200, about 1 min 40 s left",
         "Uploading: 1,199/1,200, 1 failed, took 24.0 s",
     ]
 
@@ -303,3 +309,157 @@ def test_a_terminal_shows_counts_failures_and_time() -> None:
     assert "✗ a.md: is encrypted" in text
     assert "2/3" in text
     assert "1 failed" in text
+
+
+async def test_known_files_that_are_gone_are_told_and_nothing_is_deleted(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    (docs / "b.md").unlink()
+    summary = await ingest(target, order_for(docs))
+    assert summary.missing.uris == [f"{docs.as_posix()}/b.md"]
+    assert (summary.missing.known, summary.missing.obstacles, summary.missing.is_most) == (4, [], False)
+    words = "\n".join(line for line, _ in in_words(summary, "again"))
+    assert "Nothing to do: all 3 files are unchanged." in words
+    assert "1 known file is gone and still found by searches:" in words
+    assert "--delete-missing deletes them" in words
+    assert (target.deleted, exit_code_of(summary)) == ([], 0)
+
+
+async def test_a_folder_without_files_looks_like_one_that_is_not_mounted(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    for file in list(docs.glob("*")):  # noqa: ASYNC240  a few files of a test
+        file.unlink()
+    summary = await ingest(target, order_for(docs))
+    assert len(summary.missing.uris) == 4
+    assert [each for each in summary.missing.obstacles if "is it mounted?" in each] == summary.missing.obstacles != []
+
+
+async def test_a_pattern_that_matches_nothing_misses_nothing(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    (docs / "b.md").unlink()
+    summary = await ingest(target, order_for(docs, rules=Rules(include=["*.pdf"])))
+    assert summary.missing.uris == []
+
+
+async def test_what_cannot_be_read_speaks_against_deleting(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    (docs / "b.md").unlink()
+    (docs / "broken.md").symlink_to(docs / "nothing.md")
+    summary = await ingest(target, order_for(docs, rules=Rules(follow_links=True)))
+    assert len(summary.missing.uris) == 1
+    assert "broken.md: no such file or directory" in summary.missing.obstacles[0]
+
+
+async def test_files_that_are_named_miss_no_others(docs: Path) -> None:
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    (docs / "b.md").unlink()
+    summary = await ingest(target, order_for(docs, paths=[docs / "a.md"]))
+    assert summary.missing.uris == []
+
+
+def test_a_person_is_asked_where_more_than_half_would_go() -> None:
+    assert not Missing([str(number) for number in range(10)], known=10).is_most
+    assert not Missing([str(number) for number in range(11)], known=22).is_most
+    assert Missing([str(number) for number in range(11)], known=21).is_most
+
+
+async def test_what_failed_before_is_named_with_its_reason_and_is_no_success(docs: Path) -> None:
+    target = MemoryTarget(failing={"a.md": "is encrypted"}, can_retry=False)
+    await ingest(target, order_for(docs))
+    summary = await ingest(target, order_for(docs))
+    assert (exit_code_of(summary), status_of(summary), [each.uri for each in summary.failed_before]) == (
+        1,
+        "failed",
+        [f"{docs.as_posix()}/a.md"],
+    )
+    words = "\n".join(line for line, _ in in_words(summary, "si-cli ingest docs"))
+    assert "✗ Nothing new: all 4 files are unchanged, but 1 could not be processed before." in words
+    assert "1 failed before, at parse: is encrypted" in words
+    assert "--retry-failed" not in words  # it could not help
+    assert as_json(summary)["failed_before"][0]["can_retry"] is False
+
+
+async def test_what_failed_before_is_run_again_on_demand(docs: Path) -> None:
+    target = MemoryTarget(failing={"a.md": "no room"}, mended=True)
+    await ingest(target, order_for(docs))
+    told = await ingest(target, order_for(docs))
+    assert "si-cli ingest docs --retry-failed" in "\n".join(line for line, _ in in_words(told, "si-cli ingest docs"))
+    summary = await ingest(target, order_for(docs, retry_failed=True))
+    assert (exit_code_of(summary), summary.failed_before, len(summary.retried)) == (0, [], 1)
+    assert "1 document ingested" in headline(summary)
+    assert exit_code_of(await ingest(target, order_for(docs))) == 0
+
+
+async def test_what_fails_again_is_told_once(docs: Path) -> None:
+    target = MemoryTarget(failing={"a.md": "no room"})
+    await ingest(target, order_for(docs))
+    summary = await ingest(target, order_for(docs, retry_failed=True))
+    assert (exit_code_of(summary), len(summary.failures), summary.failed_before) == (1, 1, [])
+    assert "0 documents ingested, 1 failed" in headline(summary)
+
+
+async def test_a_kind_that_nobody_reads_is_left_out_with_the_reason_and_no_failure(docs: Path) -> None:
+    (docs / "b.zip").write_bytes(b"PK\x05\x06" + bytes(18))
+    (docs / "damaged.docx").write_bytes(b"PK\x05\x06" + bytes(18))  # that it is damaged, its validation says
+    target = MemoryTarget()
+    summary = await ingest(target, order_for(docs))
+    assert target.uploads == ["a.md", "b.md", "c.md", "d.md", "damaged.docx"]
+    assert (summary.found, exit_code_of(summary), summary.left_out[Why.KIND]) == (5, 0, 1)
+    words = "\n".join(line for line, _ in in_words(summary, "again"))
+    assert "1 left out: no parser reads application/zip: " in words
+    only = await ingest(target, order_for(docs, paths=[docs / "b.zip"]))
+    assert (exit_code_of(only), headline(only)) == (0, "No files that can be read.")
+
+
+async def test_a_document_without_text_is_not_told_as_ingested(docs: Path) -> None:
+    target = MemoryTarget(blank={"b.md"})
+    summary = await ingest(target, order_for(docs))
+    assert "✓ 3 documents ingested, 1 with nothing to index in " in headline(summary)
+    words = "\n".join(line for line, _ in in_words(summary, "again"))
+    assert "nothing to index, no text was found: " in words
+    assert as_json(summary)["nothing_to_index"] == [f"{docs.as_posix()}/b.md"]
+
+
+async def test_where_nothing_holds_text_there_is_no_tick(docs: Path) -> None:
+    summary = await ingest(MemoryTarget(blank={"b.md"}), order_for(docs, paths=[docs / "b.md"]))
+    assert headline(summary).startswith("■ 0 documents ingested, 1 with nothing to index")
+
+
+async def test_a_sidecar_is_metadata_and_no_document(docs: Path) -> None:
+    sidecar = docs / "a.md.meta.json"
+    sidecar.write_text('{"author": "Ada"}')
+    (docs / "lonely.meta.json").write_text("{}")  # beside nothing: a document like any other
+    target = MemoryTarget()
+    summary = await ingest(target, order_for(docs))
+    assert target.uploads == ["a.md", "b.md", "c.md", "d.md", "lonely.meta.json"]
+    assert (summary.sidecars, summary.found) == (1, 5)
+    assert {"author": "Ada"} in target.metas.values()
+    assert (await ingest(target, order_for(docs))).has_nothing_to_do
+    sidecar.write_text('{"author": "Grace"}')
+    assert (await ingest(target, order_for(docs))).changed == 1
+    assert {"author": "Grace"} in target.metas.values()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b'{"author": }', "a.md.meta.json: must be a valid JSON object ("),
+        (b"[1]", "a.md.meta.json: must be a JSON object, not an array"),
+        (b"\xff", "a.md.meta.json: must be UTF-8 text"),
+        (b'{"": 1}', "a.md.meta.json: the name ''"),
+        (b'{"a": "\\u0000"}', "a.md.meta.json: must not hold NUL"),
+    ],
+)
+async def test_a_wrong_sidecar_is_told_with_its_name_and_its_file_is_not_taken(
+    docs: Path, content: bytes, problem: str
+) -> None:
+    (docs / "a.md.meta.json").write_bytes(content)
+    target = MemoryTarget()
+    summary = await ingest(target, order_for(docs))
+    assert target.uploads == ["b.md", "c.md", "d.md"]
+    (failure,) = summary.failures
+    assert (failure.stage, failure.reason.startswith(problem), exit_code_of(summary)) == ("metadata", True, 1), failure

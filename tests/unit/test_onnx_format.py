@@ -34,6 +34,20 @@ def test_a_negative_attribute_is_read_back() -> None:
     assert np.asarray(found).tolist() == [[1, 2, 1, 2]]
 
 
+def test_the_constants_of_a_model_are_read_back_in_order() -> None:
+    written = {
+        "weights": np.arange(-150, 150, dtype=np.float32).reshape((2, 150)),
+        "rounded": np.array([[-127], [127]], np.int8),
+        "places": np.array([0, 1 << 40], np.int64),
+    }
+    constants = [onnx.tensor(name, values) for name, values in written.items()]
+    nodes = [onnx.node("Identity", ["given"], ["result"], "", {"alpha": 0.5})]
+    given, result = (onnx.value(name, onnx.FLOAT, ("rows",)) for name in ("given", "result"))
+    read = onnx.constants_of(onnx.model("small", nodes, constants, [given], [result]))
+    assert list(read) == list(written)
+    assert all(np.array_equal(read[name], values) for name, values in written.items())
+
+
 @pytest.mark.parametrize(
     ("number", "encoded"),
     [(0, b"\x00"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (-1, b"\xff" * 9 + b"\x01")],

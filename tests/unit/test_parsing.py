@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import ConfigurationError
-from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name, parser_named, parser_names
+from soliplex.ingester.lib.parsing import (
+    ParseOptions,
+    UnsupportedFormatError,
+    chosen_parser_name,
+    parse_blocking,
+    parser_named,
+    parser_names,
+)
 from soliplex.ingester.lib.parsing.formats import extension_for, is_text, media_type
 from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
 from soliplex.ingester.lib.parsing.pdf_text import pages_within, paragraphs_of
 from soliplex.ingester.lib.parsing.plain_text import LONGEST_PARAGRAPH, paragraphs, source_parts
+from soliplex.ingester.lib.parsing.readable import why_unread
 from soliplex.ingester.lib.parsing.serve.protocol import fields_of
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 
@@ -162,3 +171,22 @@ def test_xml_without_its_tags() -> None:
 def test_kinds_have_extensions(mime_type: str, extension: str, text: bool) -> None:
     kind = media_type(mime_type)
     assert (extension_for(kind), is_text(kind)) == (extension, text)
+
+
+@pytest.mark.parametrize("kind", ["video/mp4", "application/zip", "application/x-executable", "audio/mpeg"])
+def test_a_kind_that_is_said_to_be_unread_is_refused_by_the_parsers(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    for parser in ("local", "fast"):
+        assert why_unread(parser, kind) == f"no parser reads {kind}"
+        with pytest.raises(UnsupportedFormatError):
+            parse_blocking(parser, path, kind, ParseOptions())
+
+
+def test_a_kind_that_another_parser_reads_names_the_one_that_does_not() -> None:
+    assert why_unread("fast", "image/png") == "the parser 'fast' does not read image/png"
+    assert why_unread("local", "image/png") is why_unread("docling-serve", "image/png") is None
+    assert why_unread("docling-serve", "application/msword") is None
+    assert "of no known kind" in (why_unread("local", "application/octet-stream") or "")
+    for kind in ("text/plain; charset=utf-8", "application/json", "application/pdf"):
+        assert why_unread("local", kind) is why_unread("fast", kind) is None

@@ -11,6 +11,7 @@ import pytest
 
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import workflow_from_mapping
+from soliplex.ingester.lib.wf.duties import Duties
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.links import Doubts
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
@@ -47,9 +48,10 @@ def registry() -> Iterator[None]:
 
 
 def claimed(number: int, name: str, resource_key: str | None = None) -> ClaimedStep:
+    row: Any = {"priority": 0}
     run: Any = {"cancel_requested_at": None}
     return ClaimedStep(
-        number, number, name, name, f"lease-{number}", resource_key, None, None, "flow", 1, "me", NOON, run, run
+        number, number, name, name, f"lease-{number}", resource_key, None, None, "flow", 1, "me", NOON, row, run
     )
 
 
@@ -81,7 +83,7 @@ async def calls_for(*steps: ClaimedStep) -> list[list[int]]:
     pool = ConsumerPool("*", 1, Pool(), services)
     for step in steps:
         pool.follow([step])
-    slot = asyncio.create_task(pool.consume_forever())
+    slot = Duties("me").start(pool.slot_duty())
     await executor.is_done.wait()
     await pool.stop_claiming()
     await slot

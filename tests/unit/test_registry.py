@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
+from soliplex.ingester.lib.wf import registry as registry_module
 from soliplex.ingester.lib.wf.definitions import (
     EventHandler,
     ParameterSet,
     StepDefinition,
     WorkflowDefinition,
+    parameter_set_from_yaml,
     workflow_from_steps,
 )
 from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
@@ -133,6 +138,34 @@ def test_whoever_changes_a_file_can_have_it_read_at_once(folders: Folders) -> No
     registry.refresh()
 
     assert registry.parameter_set("mine").id == "mine"
+
+
+async def test_a_large_change_is_read_in_a_thread_where_an_event_loop_would_wait(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[int] = []
+
+    def noted(content: bytes, **options: Any) -> ParameterSet:
+        readers.append(threading.get_ident())
+        return parameter_set_from_yaml(content, **options)
+
+    path = folders.params / "large.yaml"
+    folders.write(path, "id: large\nname: before\n")
+    registry = folders.registry()
+    monkeypatch.setattr(registry_module, "parameter_set_from_yaml", noted)
+    folders.write(path, "id: large\nname: after\n" + "# much to read\n" * 2_000)
+    folders.let_time_pass()
+
+    assert registry.parameter_set("large").name == "before"
+    for reader in [thread for thread in threading.enumerate() if thread.name == "definitions"]:
+        await asyncio.to_thread(reader.join)
+    assert registry.parameter_set("large").name == "after"
+    assert len(readers) == 1
+    assert threading.get_ident() not in readers
+
+    folders.write(path, "id: large\nname: small again\n")
+    folders.let_time_pass()
+    assert registry.parameter_set("large").name == "small again"
 
 
 def test_a_file_that_is_replaced_in_the_same_tick_is_noticed(folders: Folders) -> None:

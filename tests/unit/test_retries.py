@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.wf.definitions import workflow_from_mapping
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.retries import Backoff
 
@@ -76,3 +78,17 @@ def test_every_impossible_value_is_named() -> None:
     with pytest.raises(DefinitionError) as caught:
         Backoff(first=timedelta(seconds=-1), longest=timedelta(seconds=-2), factor=0.5, jitter=float("nan"))
     assert [problem.key for problem in caught.value.problems] == ["first", "longest", "factor", "jitter"]
+
+
+def test_waits_that_nobody_gives_are_those_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRY_FIRST_DELAY_SECONDS", "7")
+    monkeypatch.setenv("RETRY_LONGEST_DELAY_SECONDS", "70")
+    get_settings.cache_clear()
+    try:
+        steps = {"usual": {"method": "m.f"}, "own": {"method": "m.f", "backoff": "1s"}}
+        usual, own = workflow_from_mapping({"id": "flow", "item_steps": steps}).steps
+    finally:
+        monkeypatch.undo()
+        get_settings.cache_clear()
+    assert (usual.backoff.first, usual.backoff.longest) == (timedelta(seconds=7), timedelta(seconds=70))
+    assert (own.backoff.first, own.backoff.longest) == (timedelta(seconds=1), timedelta(seconds=70))

@@ -26,6 +26,23 @@ async def test_the_first_signal_asks_and_the_second_ends_at_once(monkeypatch: py
         assert (told, codes) == (["first", "second"], [STOPPED_BY_SIGNAL])
 
 
+async def test_a_second_ctrl_c_ends_at_once_also_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, codes = [0.0], list[int]()
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    with stopping_on_signals() as event:
+        os.kill(os.getpid(), signal.SIGINT)
+        await event.wait()
+        now[0] = 0.05  # passed on by a program around this one
+        os.kill(os.getpid(), signal.SIGINT)
+        await _handled()
+        assert codes == []
+        now[0] = 0.3
+        os.kill(os.getpid(), signal.SIGINT)
+        await _handled()
+        assert codes == [STOPPED_BY_SIGNAL]
+
+
 async def test_afterwards_signals_mean_what_they_meant_before() -> None:
     with stopping_on_signals() as event:
         pass

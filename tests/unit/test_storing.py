@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.rag.metadata import index_metadata
+from soliplex.ingester.lib.rag.metadata import Placement, index_metadata, placed
 from soliplex.ingester.lib.workflow import storing
 
 
@@ -64,8 +64,8 @@ def test_a_document_belongs_to_the_source_it_was_uploaded_to_whatever_its_metada
     document = SimpleNamespace(hash="sha256-a", mime_type="text/plain", doc_meta={"source": "hr", "mime_type": "x"})
     place = SimpleNamespace(uri="/a.txt", source="web")
     step: Any = {"places": [place], "doc": document, "batch_id": 3}
-    stored = storing._document(step, [], {})
-    assert {name: stored.metadata[name] for name in ("source", "mime_type", "batch_id", "doc_meta.source")} == {
+    metadata = placed(storing._document(step, [], {}).metadata, [Placement("/a.txt", "web", 3)])
+    assert {name: metadata[name] for name in ("source", "mime_type", "batch_id", "doc_meta.source")} == {
         "source": "web",
         "mime_type": "text/plain",
         "batch_id": 3,

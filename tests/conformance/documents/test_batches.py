@@ -9,8 +9,9 @@ import pytest
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.wf.views import Paging
-from tests.support.documents import new_batch, uploaded
+from tests.support.documents import new_batch, upload, uploaded
 from tests.support.engine import START, Driver
 
 
@@ -26,6 +27,20 @@ async def test_batches_come_in_pages_in_their_order(database: type[Database]) ->
     ids = [await new_batch(f"batch {number}") for number in range(5)]
     page = await documents.list_batches(paging=Paging(2, 2))
     assert ([batch.id for batch in page.items], page.total, page.total_pages) == (ids[2:4], 5, 3)
+
+
+async def test_only_the_newest_batch_of_a_source_and_name_can_be_the_unfinished_one(driver: Driver) -> None:
+    first = await documents.create_batch("files", "docs")
+    await documents.create_batch("files", "other")
+    await documents.create_batch("web", "docs")
+    assert await documents.unfinished_batch("files", "docs") == first
+    newest = await documents.create_batch("files", "docs")
+    await uploaded(newest, "a")
+    assert await documents.unfinished_batch("files", "docs") == newest
+    await documents.start_workflows(newest, workflow_id="test_wf", param_id="test_base", now=START)
+    await driver.drain()
+    assert await documents.unfinished_batch("files", "docs") is None
+    assert await documents.unfinished_batch("nothing", "docs") is None
 
 
 @pytest.mark.parametrize("name", ["", "   ", "a\x00b", "x" * 256, "\ud800"])
@@ -57,6 +72,40 @@ async def test_the_status_counts_documents_and_runs(driver: Driver) -> None:
     await driver.drain()
     status = await documents.batch_status(batch_id)
     assert (status.workflow_count, status.parsed, status.remaining) == ({RunStatus.COMPLETED: 3}, 3, 0)
+
+
+async def test_a_document_counts_once_however_many_runs_it_has(driver: Driver) -> None:
+    batch_id = await new_batch()
+    first, *_ = await uploaded(batch_id, "a", "b", "c")
+    await upload("another place for a", b"content of a", batch_id)
+    for _ in range(2):
+        await documents.start_workflows(batch_id, workflow_id="test_wf", param_id="test_base", now=START)
+        await driver.drain()
+    status = await documents.batch_status(batch_id)
+    assert (status.document_count, status.workflow_count) == (3, {RunStatus.COMPLETED: 3})
+    assert (status.parsed, status.remaining) == (3, 0)
+    await documents.start_document_workflow(first.doc_hash, workflow_id="test_wf", param_id="test_base", now=START)
+    status = await documents.batch_status(batch_id)
+    assert status.workflow_count == {RunStatus.COMPLETED: 2, RunStatus.PENDING: 1}
+    assert (status.parsed, status.remaining) == (2, 1)
+
+
+async def test_what_is_no_longer_in_a_batch_is_not_counted_there(driver: Driver) -> None:
+    batch_id = await new_batch()
+    await uploaded(batch_id, "a", "b")
+    await documents.start_workflows(batch_id, workflow_id="test_wf", param_id="test_base", now=START)
+    await driver.drain()
+    await upload("a", b"other content", batch_id)
+    status = await documents.batch_status(batch_id)
+    assert (status.document_count, status.workflow_count) == (2, {RunStatus.COMPLETED: 1})
+    assert (status.parsed, status.remaining) == (1, 1)
+
+
+async def test_an_address_counts_by_its_run_until_it_is_fetched(driver: Driver) -> None:
+    batch_id = await new_batch()
+    await start_fetches(batch_id, [Fetch(uri="https://example.org/a", source="web")])
+    status = await documents.batch_status(batch_id)
+    assert (status.document_count, status.workflow_count, status.remaining) == (0, {RunStatus.PENDING: 1}, 0)
 
 
 async def test_an_unknown_source_has_the_sync_state_of_a_beginning(database: type[Database]) -> None:

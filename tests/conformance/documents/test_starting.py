@@ -8,9 +8,11 @@ import pytest
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.errors import ConflictError, InvalidInputError, NotFoundError
+from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.wf import operations as engine
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
-from tests.support.documents import new_batch, upload, uploaded
+from soliplex.ingester.lib.wf.views import get_run
+from tests.support.documents import SOURCE, new_batch, upload, uploaded
 from tests.support.engine import START, Driver, rows_of, scalar
 
 
@@ -129,6 +131,21 @@ async def test_one_document_can_be_run_by_itself(driver: Driver) -> None:
     )
     assert (run.doc_id, run.batch_id, run.priority, run.status) == (made.doc_hash, batch_id, 2, "PENDING")
     assert [step.workflow_step_name for step in steps] == ["validate", "parse", "chunk", "embed", "store"]
+    assert run.run_params == {"param_id": "test_base", "workflow_id": "test_wf", "source": SOURCE}
+
+
+async def test_runs_say_by_what_and_for_which_source_they_were_started(driver: Driver) -> None:
+    batch_id = await new_batch()
+    await uploaded(batch_id, "a", "b")
+    started = await start(batch_id)
+    told = {"param_id": "test_base", "workflow_id": "test_wf", "source": SOURCE}
+    assert [(await get_run(run_id)).run_params for run_id in started.run_ids] == [told, told]
+    await upload("a", b"other content", batch_id)
+    rolled = await documents.roll_back("a", SOURCE, 1)
+    assert [(await get_run(each.workflow_run_id)).run_params for each in rolled.runs] == [told]
+    fetching = await start_fetches(batch_id, [Fetch(uri="https://example.org/a", source="web")])
+    (run_id,) = fetching.run_ids
+    assert (await get_run(run_id)).run_params == {"param_id": "default", "workflow_id": "fetch", "source": "web"}
 
 
 @pytest.mark.parametrize("doc_hash", ["sha256-unknown", "", "a\x00b"])

@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from soliplex.ingester.cli.output import echo
 
+if TYPE_CHECKING:
+    import asyncio
+
+BETWEEN_ATTEMPTS = 2.0
+PATIENCE_OF_WORKERS = 120.0
+"""Seconds: after a power cut, a machine's services start in any order, and a server may first recover."""
+
 
 @asynccontextmanager
-async def open_database() -> AsyncGenerator[None]:
-    """The database of the settings, open for the time of the block."""
+async def open_database(*, patience: float = 0, stopping: asyncio.Event | None = None) -> AsyncGenerator[None]:
+    """The database of the settings, open for the time of the block.
+
+    One that is away is waited for, so many seconds, unless the event says that the command is to stop.
+    """
     from soliplex.ingester.lib.models import Database
 
-    await Database.initialize()
+    await _initialize(patience, stopping)
     try:
         yield
     finally:
         await Database.close()
+
+
+async def _initialize(patience: float, stopping: asyncio.Event | None) -> None:
+    import asyncio
+
+    from soliplex.ingester.lib.models import Database
+    from soliplex.ingester.lib.models.connecting import DatabaseAwayError
+
+    is_told_to_stop = stopping or asyncio.Event()
+    until, told = asyncio.get_running_loop().time() + patience, ""
+    while True:
+        try:
+            await Database.initialize()
+        except DatabaseAwayError as error:
+            if asyncio.get_running_loop().time() > until or is_told_to_stop.is_set():
+                raise
+            if str(error) != told:
+                told = str(error)
+                echo(f"waiting up to {patience:g} seconds for the database: {told}", err=True)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_told_to_stop.wait(), BETWEEN_ATTEMPTS)
+        else:
+            return
 
 
 async def db_init() -> None:

@@ -17,7 +17,7 @@ LONGEST_NAME = 200
 
 
 async def fetch(
-    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="https://, http://, s3:// or file:// addresses.")],
+    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="Addresses of documents.")],
     *,
     server: Server = None,
     workflow: Annotated[
@@ -32,11 +32,11 @@ async def fetch(
 ) -> None:
     """Fetch documents by their address, and ingest them.
 
-    A step of a workflow fetches them, so what may pass is tried again. `file://` and `s3://` addresses must be allowed
-    by INPUT_FILE_ROOTS and INPUT_S3. Exit code 1 if any document failed, 130 if it was stopped.
+    A step of a workflow fetches them, so what may pass is tried again. Pages of the web need no setting; files must be
+    allowed by INPUT_FILE_ROOTS, buckets by INPUT_S3. Exit code 1 if any document failed, 130 if it was stopped.
     """
     from soliplex.ingester.cli.following import Followed, follow_groups
-    from soliplex.ingester.cli.ingest.target import Work
+    from soliplex.ingester.installation.values import Work
 
     work = Work(workflow_id=workflow, param_id=params, priority=priority)
     async with open_target(server, tell) as target:

@@ -22,12 +22,14 @@ from soliplex.ingester.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from soliplex.ingester.cli.ingest.target import Failure, Group, GroupProgress, StageProgress
+    from soliplex.ingester.installation.values import Failure, Group, GroupProgress, StageProgress
+    from soliplex.ingester.lib.answers import GroupCoverage
     from soliplex.ingester.lib.models import DocumentBatch
     from soliplex.ingester.lib.wf.views import Paging
 
 GroupId = Annotated[int, typer.Argument(metavar="GROUP", min=1, help="Id of a run group.")]
 SHOWN_FAILURES = 20
+MOST_BLANK = 1_000
 
 _GROUPS = {
     "group": "id",
@@ -76,16 +78,20 @@ async def status(
     """
     async with open_target(server, tell) as target:
         if group_id is None:
-            groups, total = await target.groups(page_of(limit).rows_per_page)
+            groups, total = await target.groups(rows_of(limit))
             rows = [{**fields_of(group), "completed_runs": group.completed_runs} for group in groups]
             print_rows(rows, _GROUPS, as_json=as_json, nothing="no run groups", total=total)
             return
         group, progress = await target.group(group_id), await target.progress(group_id)
         failures = await target.failures(group_id, SHOWN_FAILURES) if progress.failed else []
+        blank = await target.with_nothing_to_index(group_id, MOST_BLANK) if progress.completed else []
+        coverage = await target.coverage(group_id)
     if as_json:
-        print_json({"run_group": group, "progress": progress, "failures": failures})
+        found = {"run_group": group, "progress": progress, "failures": failures}
+        print_json(found | {"nothing_to_index": blank, "coverage": coverage})
     else:
-        _print_group(group, progress, failures)
+        _print_group(group, progress, failures, blank)
+        _print_coverage(coverage)
     raise typer.Exit(1 if progress.failed else 0)
 
 
@@ -120,7 +126,7 @@ def tell(text: str) -> None:
 
 async def print_groups(limit: int, *, as_json: bool, batch_id: int | None = None) -> None:
     """Print the newest run groups. The database is open."""
-    from soliplex.ingester.cli.ingest.target import Group
+    from soliplex.ingester.installation.values import Group
     from soliplex.ingester.lib.wf import views
 
     page = await views.list_run_groups(batch_id=batch_id, paging=page_of(limit))
@@ -128,11 +134,18 @@ async def print_groups(limit: int, *, as_json: bool, batch_id: int | None = None
     print_rows(rows, _GROUPS, as_json=as_json, nothing="no run groups", total=page.total)
 
 
-def page_of(limit: int) -> Paging:
-    """The first rows of a list; a limit of 0 means all that are read at once."""
-    from soliplex.ingester.lib.wf.views import LARGEST_PAGE, Paging
+def rows_of(limit: int) -> int:
+    """How many rows to ask for; a limit of 0 means all that are read at once."""
+    from soliplex.ingester.lib.pieces import LARGEST_PAGE
 
-    return Paging(1, min(limit, LARGEST_PAGE) or LARGEST_PAGE)
+    return min(limit, LARGEST_PAGE) or LARGEST_PAGE
+
+
+def page_of(limit: int) -> Paging:
+    """The first rows of a list, as `rows_of` counts them."""
+    from soliplex.ingester.lib.wf.views import Paging
+
+    return Paging(1, rows_of(limit))
 
 
 async def _newest_batches(limit: int) -> tuple[list[DocumentBatch], int]:
@@ -140,14 +153,14 @@ async def _newest_batches(limit: int) -> tuple[list[DocumentBatch], int]:
     from soliplex.ingester.lib import operations
     from soliplex.ingester.lib.wf.views import Paging
 
-    size = page_of(limit).rows_per_page
+    size = rows_of(limit)
     first = await operations.list_batches(paging=page_of(limit))
     pages = range(max(1, first.total_pages - 1), first.total_pages + 1)
     found = [batch for page in pages for batch in (await operations.list_batches(paging=Paging(page, size))).items]
     return found[::-1][:size], first.total
 
 
-def _print_group(group: Group, progress: GroupProgress, failures: list[Failure]) -> None:
+def _print_group(group: Group, progress: GroupProgress, failures: list[Failure], blank: list[str]) -> None:
     out = console()
     ended = f", ended {as_cell(group.completed_date)}" if group.completed_date else ""
     out.print(
@@ -156,12 +169,30 @@ def _print_group(group: Group, progress: GroupProgress, failures: list[Failure])
     about = f"workflow {group.workflow_definition_id}, parameters {group.param_definition_id}, batch {group.batch_id}"
     out.print(line(about))
     print_rows([_stage(each) for each in progress.stages], _STAGES, as_json=False, nothing="no steps")
+    for uri in blank[:SHOWN_FAILURES]:
+        out.print(line(f"■ {uri}: nothing to index, no text was found", "yellow"), soft_wrap=True)
+    if len(blank) > SHOWN_FAILURES:
+        out.print(f"and {len(blank) - SHOWN_FAILURES:,} more with nothing to index")
     for failure in failures:
         out.print(line(f"✗ {failure.uri}: {failure.stage}: {failure.reason}", "red"), soft_wrap=True)
     if progress.failed > len(failures):
         out.print(f"and {progress.failed - len(failures):,} more")
-    if progress.failed:
+    if any(failure.can_retry for failure in failures) or progress.failed > len(failures):
         out.print(f"To try them again:  si-cli retry {group.id}")
+    elif progress.failed:
+        out.print("Trying again as they are cannot help: change the files, or delete them.", soft_wrap=True)
+
+
+def _print_coverage(coverage: GroupCoverage) -> None:
+    """Which PDFs were not read whole. Where there are none with a text layer, there is nothing to say."""
+    if coverage.coverage is None:
+        return
+    out = console()
+    of = counted(coverage.documents, "PDF")
+    out.print(f"text of {of}: {coverage.coverage:.2%} of {coverage.words:,} words were read")
+    for each in coverage.lowest:
+        missing = f"{counted(each.missing_words, 'word')} missing"
+        out.print(line(f"{each.coverage:.2%}  {each.uri or f'run {each.run_id}'}: {missing}"), soft_wrap=True)
 
 
 def _stage(each: StageProgress) -> dict[str, Any]:

@@ -8,6 +8,7 @@ must show in one line.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -29,6 +30,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Show at most so many; 0 shows all.")]
 
 _PIPE_WIDTH = 200
+_UNBOUNDED = 100_000
+"""Columns of a terminal that no table fills."""
 _MINUTE, _HOUR = 60, 3600
 _KIBI = 1024
 
@@ -49,10 +52,20 @@ def console(*, stderr: bool = False) -> Console:
 @cache
 def _console_class() -> type[Console]:
     """A console that makes control characters visible. Made when it is needed: rich takes a while to import."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleDimensions
     from rich.segment import Segment
 
     class VisibleConsole(Console):
+        @property
+        @override
+        def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride]  nobody sets it
+            """That of the terminal it writes to: rich asks descriptors 1 and 2, which may lead elsewhere meanwhile."""
+            try:
+                columns, lines = os.get_terminal_size(self.file.fileno())
+            except (OSError, ValueError):
+                return super().size
+            return ConsoleDimensions(self._width or columns, lines) if columns else super().size
+
         @override
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
@@ -107,9 +120,25 @@ def print_rows(
         table.add_column(heading, overflow="fold", justify=_side([row.get(field) for row in plain]))
     for row in plain:
         table.add_row(*(line(as_cell(row.get(field)), _style(row.get(field))) for field in columns.values()))
-    console().print(table)
+    out = console()
+    unbounded = out.options.update(max_width=_UNBOUNDED)
+    if not out.is_terminal or out.measure(table, options=unbounded).maximum <= out.width:
+        out.print(table)
+    else:
+        _print_records(out, [[(heading, row.get(field)) for heading, field in columns.items()] for row in plain])
     if total is not None and total > len(rows):
         echo(f"{len(rows):,} of {total:,} are shown; --limit 0 shows all")
+
+
+def _print_records(out: Console, rows: Sequence[Sequence[tuple[str, object]]]) -> None:
+    """Rows that do not fit side by side, one below the other: a line for each value, and no word is cut in two."""
+    width = max(len(heading) for heading, _ in rows[0])
+    for number, row in enumerate(rows):
+        if number:
+            out.print()
+        for heading, value in row:
+            if cell := as_cell(value):
+                out.print(line(heading.ljust(width), "bold"), line(cell, _style(value)), soft_wrap=True)
 
 
 def print_facts(facts: Row, *, as_json: bool) -> None:

@@ -106,7 +106,10 @@ async def verify_db(
     db: Annotated[str | None, typer.Argument(metavar="[DB]", help="Name of a database. Default: all.")] = None,
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Store again what is half there or missing; delete what lives nowhere.")
+        bool,
+        typer.Option(
+            "--repair", help="Store again what is half there or missing; delete what lives nowhere; correct places."
+        ),
     ] = False,
     wait: Wait = 10,
     as_json: AsJson = False,
@@ -114,8 +117,9 @@ async def verify_db(
     """Check whether RAG databases are whole.
 
     A document must stand in all tables, once, or in none; what the runs have stored must be there, and what was deleted
-    must not. A workflow that ends with a vacuum writes the checksum of the database beside it: what changed it since
-    was another. Exit code 1 if something is wrong, 2 if another holds a database.
+    must not; and each must be said to live where it does. A workflow that ends with a vacuum writes the checksum of the
+    database beside it: what changed it since was another. Exit code 1 if something is wrong, 2 if another holds a
+    database.
     """
     async with open_database():
         names = [db] if db else await _database_names()
@@ -197,19 +201,22 @@ async def _held_beside_runs(path: str, *, repair: bool, wait: float) -> dict[str
             "half": None,
             "missing": None,
             "stale": None,
+            "misplaced": None,
             "problems": [str(error)],
         } | _NOTHING_DONE
-    counts = {"half": len(check.half), "missing": len(check.missing), "stale": len(check.stale)}
+    counts = {name: len(getattr(check, name)) for name in ("half", "missing", "stale", "misplaced")}
     problems = [
         f"{counts['half']} half stored: some tables hold them and others do not",
         f"{counts['missing']} missing: they were stored, and are not there",
         f"{counts['stale']} stale: they are there, and live at no URI any more",
+        f"{counts['misplaced']} misplaced: they are said to live elsewhere than they do",
     ]
     said = [words for words, count in zip(problems, counts.values(), strict=True) if count]
     answer = {"documents": check.documents, **counts, "problems": said, **_NOTHING_DONE}
     if repair and not check.is_whole:
         done = await repair_rag(check, max_wait=wait)
         groups = {"run_group_ids": done.run_group_ids, "stored_again": done.stored_again, "deleted": done.deleted}
+        groups["placed"] = done.placed
         answer |= {"repaired": not done.left, **groups}
         if done.left:
             again = "no run is known that stored them: ingest them again, or delete them"
@@ -217,7 +224,7 @@ async def _held_beside_runs(path: str, *, repair: bool, wait: float) -> dict[str
     return answer
 
 
-_NOTHING_DONE = {"repaired": False, "run_group_ids": [], "stored_again": 0, "deleted": 0}
+_NOTHING_DONE = {"repaired": False, "run_group_ids": [], "stored_again": 0, "deleted": 0, "placed": 0}
 
 
 def _tell_more(found: Sequence[dict[str, Any]], *, repair: bool) -> None:

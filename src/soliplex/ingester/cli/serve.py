@@ -89,7 +89,7 @@ def _app(*, with_worker: bool) -> FastAPI:
     from soliplex.ingester.server.sites import Served
 
     settings = get_settings()
-    configure_logging(settings)
+    configure_logging(settings, takes_printed=True)
     if settings.do_rag:
         import_early()  # for searches too, not only for a worker: importing it later, the loop would stand still
     served = Served(os.environ.get(_HOST), behind_proxy=_BEHIND_PROXY in os.environ)
@@ -118,7 +118,7 @@ def _prepare(settings: Settings) -> None:
     from soliplex.ingester.lib.models import Database
     from soliplex.ingester.lib.models.troubles import wait_for_writer
 
-    configure_logging(settings)
+    configure_logging(settings, takes_printed=True)
 
     async def open_once() -> None:
         await Database.initialize(settings.doc_db_url)
@@ -132,11 +132,19 @@ def _prepare(settings: Settings) -> None:
 
 @contextmanager
 def _ending_well() -> Generator[None]:
-    """Let a SIGTERM that was obeyed end in exit code 0: the server sends it to itself again when all is done."""
+    """Let a SIGTERM that was obeyed end in exit code 0: the server sends it to itself again when all is done.
+
+    It is 1 where the server stopped by itself, because its worker could not go on.
+    """
     import signal
     import sys
 
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    def end(*_: object) -> None:
+        from soliplex.ingester.server.lifespan import has_lost_a_worker
+
+        sys.exit(1 if has_lost_a_worker() else 0)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:

@@ -87,13 +87,14 @@ def interval_of(text: str) -> Interval:
 
 
 async def _figures(interval: Interval) -> dict[str, Any]:
+    from soliplex.ingester.lib import operations
     from soliplex.ingester.lib.wf import views
 
     return {
         "throughput": await views.throughput(interval),
         "rates": await views.step_rates(interval=interval),
         "workers": (await views.list_workers(paging=views.FIRST_ROWS)).items,
-        "batches": (await views.batch_times(paging=views.Paging(1, BATCHES))).items,
+        "batches": (await operations.batch_times(paging=views.Paging(1, BATCHES))).items,
     }
 
 

@@ -10,8 +10,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
-SAME_SIGNAL: Final = 1.0
-"""Seconds within which a second signal counts as the first: a terminal and a supervisor often send both."""
+from soliplex.ingester.lib.printed import release_printed
+
+SAME_WISH: Final = 1.0
+"""Seconds within which another signal says what the first said: a terminal sends SIGINT, and a supervisor SIGTERM."""
+ECHO: Final = 0.1
+"""Seconds within which the same signal comes twice from one key: `uv run` and others pass on what the terminal sent to
+all. Nobody presses Ctrl-C twice so fast."""
 STOPPED_BY_SIGNAL: Final = 130
 """Exit code, as shells have it: 128 plus the number of SIGINT."""
 
@@ -22,21 +27,22 @@ def stopping_on_signals(
 ) -> Generator[asyncio.Event]:
     """For the time of the block, SIGINT and SIGTERM set the event. The two callbacks say so, each at its time."""
     event = asyncio.Event()
-    told_at = 0.0
+    told_at, told_by = 0.0, signal.SIGINT
 
-    def on_signal() -> None:
-        nonlocal told_at
+    def on_signal(number: signal.Signals) -> None:
+        nonlocal told_at, told_by
         if not event.is_set():
-            told_at = time.monotonic()
+            told_at, told_by = time.monotonic(), number
             event.set()
             first()
-        elif time.monotonic() - told_at > SAME_SIGNAL:
+        elif time.monotonic() - told_at > (ECHO if number == told_by else SAME_WISH):
             second()
+            release_printed()
             os._exit(STOPPED_BY_SIGNAL)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         yield event
     finally:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.groups import page_of, tell
+from soliplex.ingester.cli.groups import rows_of, tell
 from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import (
     AsJson,
@@ -25,9 +24,8 @@ from soliplex.ingester.lib.visible import visible_lines
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.following import Followed
-    from soliplex.ingester.cli.ingest.target import Installation
-    from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
-    from soliplex.ingester.lib.operations.versions import ChunkDiff, DiffedChunk
+    from soliplex.ingester.installation.protocol import Installation
+    from soliplex.ingester.lib.answers import ChunkDiff, DiffedChunk, RolledBack, StoredVersion, VersionDiff
 
 URI = Annotated[str, typer.Argument(metavar="URI", help="Where the document lives; for a file, its path.")]
 Source = Annotated[str, typer.Option("--source", help="Where the document comes from.")]
@@ -57,7 +55,7 @@ async def versions(
     """
     async with open_target(server, tell) as target:
         place = await known_uri(target, uri, source)
-        found, total = await target.versions(place, source, page_of(limit).rows_per_page)
+        found, total = await target.versions(place, source, rows_of(limit))
     rows = found if as_json else [_row(each) for each in found]
     print_rows(rows, _COLUMNS, as_json=as_json, nothing="no versions", total=total)
 
@@ -110,7 +108,7 @@ async def rollback(
     if it could not be stored again, 130 if the waiting was stopped: any worker then finishes it.
     """
     from soliplex.ingester.cli.following import follow_groups
-    from soliplex.ingester.cli.ingest.target import Work
+    from soliplex.ingester.installation.values import Work
 
     async with open_target(server, tell) as target:
         place = await known_uri(target, uri, source)
@@ -125,19 +123,10 @@ async def rollback(
 
 
 async def known_uri(target: Installation, uri: str, source: str) -> str:
-    """The URI as it was given; else, if that is the path of a file that is known, the one `ingest` gave it."""
-    from soliplex.ingester.lib.operations import DocumentURINotFoundError
+    """The URI by which the document is known that somebody names."""
+    from soliplex.ingester.installation import known_uris
 
-    for candidate in dict.fromkeys((uri, _as_path(uri))):
-        if await target.knows(candidate, source):
-            return candidate
-    found = await target.find(Path(uri).name or uri, 3)
-    hint = "; ".join(f"{each} (--source {its_source})" for each, its_source in found)
-    raise DocumentURINotFoundError(uri, source, hint=f"did you mean {hint}?" if hint else None)
-
-
-def _as_path(uri: str) -> str:
-    return Path(uri).absolute().as_posix()
+    return await known_uris.known_uri(target, uri, source, place=lambda each, its: f"{each} (--source {its})")
 
 
 def _row(each: StoredVersion) -> dict[str, Any]:

@@ -22,28 +22,29 @@ async def worker(
     """Run a worker until it is told to stop.
 
     SIGINT (Ctrl-C) or SIGTERM stops it gracefully: running steps may finish, the rest goes back. A second signal stops
-    it at once.
+    it at once. A worker that cannot go on says why and ends with exit code 1, so that a supervisor starts another.
     """
     import asyncio
 
-    from soliplex.ingester.cli.database import open_database
+    from soliplex.ingester.cli.database import PATIENCE_OF_WORKERS, open_database
     from soliplex.ingester.cli.stopping import stopping_on_signals
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging
-    from soliplex.ingester.lib.wf.runner import Worker
+    from soliplex.ingester.lib.wf.runner import Worker, at_work
 
     settings = get_settings()
-    configure_logging(settings)
+    configure_logging(settings, takes_printed=True)
     with stopping_on_signals(second=_say_that_others_take_over) as stopping:
-        async with open_database():
-            running = Worker()
-            await running.start()
+        seconds = stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds
+        async with (
+            open_database(patience=PATIENCE_OF_WORKERS, stopping=stopping),
+            at_work(Worker(), stop_timeout=seconds) as running,
+        ):
             pools = ", ".join(f"{name}={size}" for name, size in running.config.consumers.items())
             echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
             watcher = asyncio.create_task(_stop_when_drained(stopping)) if drain else None
             await stopping.wait()
             echo("stopping: running steps may finish, the rest goes back")
-            await running.stop(stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds)
             if watcher is not None:
                 watcher.cancel()
     echo("stopped")

@@ -1,14 +1,9 @@
-"""The table of commands, and the entry point."""
+"""`si-diag`: the table of its commands, and its entry point."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from soliplex.ingester.cli.lazy import Group
-from soliplex.ingester.cli.main import run_program
-from soliplex.ingester.cli.output import echo
+from soliplex.ingester.cli.program import run_program
 
 COMMANDS: dict[str, str | Group] = {
     "batch": Group("Batches.", {"list": "soliplex.ingester.cli.groups:list_batches"}),
@@ -73,28 +68,7 @@ COMMANDS: dict[str, str | Group] = {
     "worker": Group("Workers.", {"list": "soliplex.ingester.diag.workers:list_workers"}),
 }
 
-# Without markup: rich, with its Markdown and traceback renderers, would triple the time --help takes.
-app = typer.Typer(name="si-diag", no_args_is_help=True, rich_markup_mode=None)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from soliplex.ingester import __version__
-
-        echo(f"si-diag {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Look into an installation of Soliplex Ingester."""
-
 
 def main() -> None:
     """Run `si-diag`."""
-    run_program(app, COMMANDS, name="si-diag")
+    run_program("si-diag", "Look into an installation of Soliplex Ingester.", COMMANDS)

@@ -10,10 +10,11 @@ from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.groups import GroupId, page_of, print_groups
 from soliplex.ingester.cli.output import AsJson, Limit, counted, echo, fields_of, print_facts, print_json, print_rows
 from soliplex.ingester.cli.stats import Lately, interval_of
-from soliplex.ingester.lib.models.enums import RunStatus
+from soliplex.ingester.lib.enums import RunStatus
 
 if TYPE_CHECKING:
-    from soliplex.ingester.lib.wf.views import Activity, Page
+    from soliplex.ingester.lib.operations import Activity
+    from soliplex.ingester.lib.wf.views import Page
 
 RunId = Annotated[int, typer.Argument(metavar="RUN", min=1, help="Id of a workflow run.")]
 BatchId = Annotated[int | None, typer.Option("--batch", min=1, help="Only of this batch.")]
@@ -132,11 +133,12 @@ async def list_runs(
 
 async def run_info(run_id: RunId, *, as_json: AsJson = False) -> None:
     """Show a workflow run, its document, its steps and its events."""
+    from soliplex.ingester.lib.operations import documents_of
     from soliplex.ingester.lib.wf import views
 
     async with open_database():
         found = await views.get_run_with_steps(run_id)
-        documents = await views.documents_of([found.run])
+        documents = await documents_of([found.run])
         events = await views.lifecycle_of_run(run_id)
     document = documents.get(run_id)
     if as_json:
@@ -168,10 +170,10 @@ async def reset_run(
 
 async def running(*, limit: Limit = 50, as_json: AsJson = False) -> None:
     """List the steps that run now, the longest-running first."""
-    from soliplex.ingester.lib.wf import views
+    from soliplex.ingester.lib import operations
 
     async with open_database():
-        page = await views.running_steps(paging=page_of(limit))
+        page = await operations.running_steps(paging=page_of(limit))
     _print_activity(page, as_json=as_json, nothing="nothing is running")
 
 
@@ -179,11 +181,11 @@ async def recent(
     interval: Lately = "hour", *, status: Status = None, limit: Limit = 50, as_json: AsJson = False
 ) -> None:
     """List the runs that began or ended lately."""
-    from soliplex.ingester.lib.wf import views
+    from soliplex.ingester.lib import operations
 
     chosen = interval_of(interval)
     async with open_database():
-        page = await views.recent_runs(chosen, status=status, paging=page_of(limit))
+        page = await operations.recent_runs(chosen, status=status, paging=page_of(limit))
     _print_activity(page, as_json=as_json, nothing=f"no run began or ended within the last {interval}")
 
 

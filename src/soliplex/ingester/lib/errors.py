@@ -2,7 +2,9 @@
 
     IngesterError                  anything this package raises on purpose; says what to do about it
     ├── ConfigurationError         a setting is wrong; names the setting and the fix
-    │   └── MissingPackageError    a package is not installed; names the extra that brings it
+    │   ├── DatabaseAwayError      PostgreSQL takes no connection at the moment
+    │   ├── MissingPackageError    a package is not installed; names the extra that brings it
+    │   └── ForeignWeightsError    a package holds other weights than this release was made for
     ├── InvalidInputError          a value that somebody gave is wrong; names the field and the fix
     │   ├── InputRefusedError      an `input_uri` that may not be fetched, or where nothing is
     │   └── InvalidStepOptionError a step's parameter is wrong; a PermanentError too
@@ -40,6 +42,7 @@
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle
         ├── LeaseLost              another worker owns the step now
+        ├── WorkerLost             a loop of a worker has ended though nobody told it to
         ├── PermanentError         raised by handlers: trying again cannot help
         │   ├── InvalidDocumentError   the document cannot be read: empty, cut off, encrypted, a bomb, ...
         │   ├── UnsupportedFormatError the parser does not read this kind of document
@@ -104,6 +107,17 @@ class NotFoundError(IngesterError):
         super().__init__(f"{kind} {name!r} does not exist")
         self.kind = kind
         self.name = name
+
+
+class DocumentURINotFoundError(NotFoundError):
+    """No document lives at this URI of this source."""
+
+    def __init__(self, uri: str, source: str, *, hint: str | None = None) -> None:
+        super().__init__("document URI", uri)
+        text = f"document URI {uri!r} of source {source!r} does not exist"
+        self.args = (f"{text}; {hint}" if hint else text,)
+        self.uri = uri
+        self.source = source
 
 
 class ConflictError(IngesterError):

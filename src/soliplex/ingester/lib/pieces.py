@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from itertools import batched
 from json.decoder import JSONDecodeError
 from typing import Any, Final, NoReturn
 
 PIECE: Final = 5_000
 """Things that are worked on in one go."""
+ROWS: Final = 500
+"""Rows of a table that are read, or written as JSON, in one go: each takes as long as ten other things."""
 TEXT: Final = 64 << 10
 """Characters that are read in one go. A key and its value may not be longer."""
+LARGEST_PAGE: Final = 10_000
+"""More rows than this are not read at once, whoever asks: they would have to be held in memory together."""
 _BLANK: Final = " \t\r\n"
 
 
@@ -34,6 +38,14 @@ async def json_in_pieces(mapping: Mapping[str, Any]) -> list[bytes]:
         text = json.dumps(dict(some), ensure_ascii=False, separators=(",", ":"))
         pieces.append((("," if len(pieces) > 1 else "") + text[1:-1]).encode())
     return [*pieces, b"}"]
+
+
+async def json_array_in_pieces[T](items: Iterable[T], dump: Callable[[T], bytes]) -> list[bytes]:
+    """A long list as JSON, each item as `dump` writes it; the pieces stand one after the other."""
+    pieces = [b"["]
+    async for some in in_pieces(items, ROWS):
+        pieces.append((b"," if len(pieces) > 1 else b"") + b",".join(map(dump, some)))
+    return [*pieces, b"]"]
 
 
 async def read_large_object(blocks: AsyncIterable[bytes]) -> AsyncIterator[dict[str, Any]]:

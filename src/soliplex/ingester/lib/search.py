@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from soliplex.ingester.lib.answers import Hit, SearchKind, problem_of_min_score
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.readers import can_be_read
-from soliplex.ingester.lib.rag.searching import Hit, Scope, SearchKind, search
+from soliplex.ingester.lib.rag.searching import Scope, search
+from soliplex.ingester.lib.rag.stored_chunks import StoredChunk, find_chunk
 from soliplex.ingester.lib.vectors import embed_question
 from soliplex.ingester.lib.wf.catalog import get_registry
 
 LONGEST_QUESTION: Final = 10_000
 MOST_HITS: Final = 100
 
-__all__ = ["Hit", "Scope", "SearchKind", "default_database", "search_documents"]
+__all__ = ["Hit", "Scope", "SearchKind", "StoredChunk", "default_database", "search_documents", "stored_chunk"]
 
 
 def default_database() -> str:
@@ -31,15 +33,35 @@ async def search_documents(
     kind: SearchKind = SearchKind.HYBRID,
     limit: int = 10,
     scope: Scope | None = None,
+    min_score: float | None = None,
 ) -> list[Hit]:
-    """The passages that answer a question best, with the document, the headings and the pages of each."""
+    """The passages that answer a question best, with the document, the headings and the pages of each.
+
+    With `min_score`, only those whose score is at least that.
+    """
     text = question.replace("\x00", " ").strip()
     if not text:
         raise InvalidInputError("q", "is empty; give the words or the question to look for")
     if len(text) > LONGEST_QUESTION:
         raise InvalidInputError("q", f"is longer than {LONGEST_QUESTION:,} characters; shorten it")
-    name = database or default_database()
+    if min_score is not None and (problem := problem_of_min_score(kind, min_score)):
+        raise InvalidInputError("min_score", problem)
+    path = await _existing_path(database or default_database())
+    most = min(limit, MOST_HITS)
+    return await search(path, text, embed_question, kind=kind, limit=most, scope=scope, min_score=min_score)
+
+
+async def stored_chunk(chunk_id: str, *, database: str | None = None, doc_hash: str | None = None) -> StoredChunk:
+    """A passage by its id, as a hit or the artifact has it."""
+    path = await _existing_path(database or default_database())
+    found = await find_chunk(path, chunk_id, doc_hash)
+    if found is None:
+        raise NotFoundError("chunk", chunk_id)
+    return found
+
+
+async def _existing_path(name: str) -> str:
     path = rag_path(name)
     if not await can_be_read(path):
         raise NotFoundError("RAG database", name)
-    return await search(path, text, embed_question, kind=kind, limit=min(limit, MOST_HITS), scope=scope)
+    return path

@@ -24,6 +24,8 @@ _A_BYTE: Final = 0x100
 
 def visible(text: str) -> str:
     """The text in one line, with each control character as its escape: `\\x1b`."""
+    if text.isprintable():  # whatever is steering is not printable; most text is, and this is quick to see
+        return text
     return _IN_A_LINE.sub(_escape, text)
 
 

@@ -7,7 +7,7 @@
     connections.py  bounds on heads, before anyone is asked      slots.py       turns of those who wait for bytes
     bodies.py     how large and how slow a body may be           forms.py       forms of any size
     parameters.py what several routes take and give              feed.py        changes, for those who follow along
-    health.py  metrics.py
+    health.py  metrics.py                                        pages.py       what a browser is shown
 
 Knows documents and the engine by their operations and views; nothing but the command line imports it.
 """
@@ -18,18 +18,17 @@ from fastapi import FastAPI
 
 from soliplex.ingester import __version__
 from soliplex.ingester.lib.config import Settings, get_settings
-from soliplex.ingester.server import health, metrics
+from soliplex.ingester.server import health, metrics, pages
 from soliplex.ingester.server.auth import DOCUMENTED
 from soliplex.ingester.server.errors import error_answers, install_error_answers
 from soliplex.ingester.server.lifespan import lifespan_of
 from soliplex.ingester.server.middleware import PREFIX, install_middleware
+from soliplex.ingester.server.pages import TITLE
 from soliplex.ingester.server.parameters import IN_ORDER
 from soliplex.ingester.server.routes import ROUTERS, TAGS
 from soliplex.ingester.server.sites import Served
 
 __all__ = ["create_app"]
-
-TITLE = "Soliplex Ingester"
 
 
 def create_app(settings: Settings | None = None, *, with_worker: bool = True, served: Served | None = None) -> FastAPI:
@@ -41,8 +40,11 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, se
         description="Documents in, a searchable knowledge base out, through durable workflows.",
         lifespan=lifespan_of(settings, with_worker=with_worker),
         openapi_tags=TAGS,
+        docs_url=None,  # FastAPI's own pages load their scripts from the internet
+        redoc_url=None,
     )
     app.state.settings = settings
+    app.include_router(pages.router)
     app.include_router(health.router)
     app.include_router(metrics.router)
     # The document asks for a key where the server does, and nowhere else.

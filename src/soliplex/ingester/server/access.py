@@ -18,6 +18,14 @@ from starlette.types import Scope
 
 OPEN: Final = {
     "/health": "a supervisor that asks whether the process lives has no key; it learns the version, and nothing else",
+    "/": "a browser has no key; it learns the name and the version, and where to go",
+    "/docs": "a browser has no key; the page holds nothing, and asks for the key to show `/openapi.json`",
+    "/redoc": "as `/docs`",
+    "/docs/page.js": "what `/docs` and `/redoc` are made of, the same on every server",
+    "/docs/page.css": "as `/docs/page.js`",
+    "/docs/swagger-ui-bundle.js": "as `/docs/page.js`",
+    "/docs/swagger-ui.css": "as `/docs/page.js`",
+    "/docs/redoc.standalone.js": "as `/docs/page.js`",
     "/health/ready": "a load balancer has no key; why a part fails is told only to those who have it",
 }
 CHANGING_GETS: Final = {

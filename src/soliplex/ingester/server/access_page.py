@@ -19,10 +19,10 @@ _INTRODUCTION: Final = """\
 This page is made from the application's own routes: `python -m soliplex.ingester.server.access_page`.
 
 **Key.** Where `API_KEY_ENABLED` or `AUTH_TRUST_PROXY_HEADERS` is on, every request needs the key or a user that the
-proxy names, and is answered 401 without. That holds for paths at which there is nothing, for the pages `/docs` and
-`/redoc`, for any method, with and without `--root-path`. The rows marked *open* are the only exceptions, and those
-written exactly so: `/health/` needs the key. With `ALLOWED_ORIGINS` set, a browser's question whether a page may call
-(a CORS preflight) is answered without a key too.
+proxy names, and is answered 401 without. That holds for paths at which there is nothing, for `/openapi.json`, for any
+method, with and without `--root-path`. The pages `/docs` and `/redoc` are empty, and ask for the key before they show
+anything. The rows marked *open* are the only exceptions, and those written exactly so: `/health/` needs the key. With
+`ALLOWED_ORIGINS` set, a browser's question whether a page may call (a CORS preflight) is answered without a key too.
 
 **Changes something.** Such a request is refused with 403 when a browser sends it for a page of another origin, unless
 `ALLOWED_ORIGINS` names the origin or the request bears the key: see

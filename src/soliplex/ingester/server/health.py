@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Literal
@@ -20,6 +21,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.server.auth import STRANGER, caller_of
 
 _log = logging.getLogger(__name__)
@@ -31,9 +33,9 @@ PATIENCE: Final = 3.0
 
 
 class Health(BaseModel):
-    """The process lives."""
+    """The process lives; it has failed where its worker has lost a loop, and is about to end."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok", "failed"] = "ok"
     version: str = __version__
 
 
@@ -51,9 +53,17 @@ class Readiness(BaseModel):
     checks: dict[str, Part]
 
 
-@router.get("/health", summary="Whether the server lives")
-async def health() -> Health:
-    return Health()
+@router.get(
+    "/health",
+    summary="Whether the server lives",
+    responses={503: {"model": Health, "description": "The worker in the server cannot go on: start the server again"}},
+)
+async def health(request: Request, response: Response) -> Health:
+    worker = _worker_of(request)
+    if worker is None or worker.lost is None:
+        return Health()
+    response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    return Health(status="failed")
 
 
 @router.get(
@@ -62,12 +72,15 @@ async def health() -> Health:
     responses={503: {"model": Readiness, "description": "Something it needs is missing"}},
 )
 async def ready(request: Request, response: Response) -> Readiness:
-    """Look at the database, the artifact store and the folder of the RAG databases.
+    """Look at the database, the artifact store, the folder of the RAG databases, and the worker of this process.
 
     Why a part fails may name folders and addresses: where a key is asked for, only those who have it are told.
     """
-    names = list(_CHECKS)
-    parts = await asyncio.gather(*(_checked(name) for name in names))
+    checks = dict(_CHECKS)
+    if (worker := _worker_of(request)) is not None:
+        checks["worker"] = partial(_check_worker, worker)
+    names = list(checks)
+    parts = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
     if caller_of(request.scope) is STRANGER:
         parts = [Part(status=part.status) for part in parts]
     is_ready = all(part.status == "ok" for part in parts)
@@ -76,10 +89,15 @@ async def ready(request: Request, response: Response) -> Readiness:
     return Readiness(status="ready" if is_ready else "not ready", checks=dict(zip(names, parts, strict=True)))
 
 
-async def _checked(name: str) -> Part:
+def _worker_of(request: Request) -> Worker | None:
+    """The worker in this process, where there is one."""
+    return getattr(request.app.state, "worker", None)
+
+
+async def _checked(name: str, check: Callable[[], Awaitable[None]]) -> Part:
     try:
         async with asyncio.timeout(PATIENCE):
-            await _CHECKS[name]()
+            await check()
     except TimeoutError:
         problem = f"no answer within {PATIENCE:g} seconds"
     except Exception as error:  # noqa: BLE001  whatever it is, the part does not work, and the answer says why
@@ -88,6 +106,11 @@ async def _checked(name: str) -> Part:
         return Part(status="ok")
     _log.warning("not ready: %s: %s", name, problem)
     return Part(status="failed", detail=problem)
+
+
+async def _check_worker(worker: Worker) -> None:
+    if worker.troubles:
+        raise RuntimeError("; ".join(worker.troubles))
 
 
 async def _check_database() -> None:

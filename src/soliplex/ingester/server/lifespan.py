@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
+_lost: Final[list[Worker]] = []
+"""Those of this process that could not go on: its exit code is made after everything else has gone."""
+
 
 def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
@@ -72,11 +75,24 @@ async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[W
         yield None
         return
     worker = Worker(metrics=PrometheusMetrics())
+    worker.when_lost(lambda: _end_without(worker))
     await worker.start()
     try:
         yield worker
     finally:
         await worker.stop(settings.worker_stop_timeout_seconds)
+
+
+def _end_without(worker: Worker) -> None:
+    """Stop the process, which a supervisor starts again: a server whose worker is lost takes what nobody works off."""
+    _log.critical("%s; the server stops", worker.lost)
+    _lost.append(worker)
+    signal.raise_signal(signal.SIGTERM)
+
+
+def has_lost_a_worker() -> bool:
+    """Whether this process stops because its worker cannot go on; then it must not end as if all were well."""
+    return bool(_lost)
 
 
 @asynccontextmanager

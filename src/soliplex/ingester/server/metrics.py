@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import APIRouter, Response
 from sqlmodel import col, func, select
 
+from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, ResourceLock, RunGroup, WorkerCheckin
 from soliplex.ingester.lib.resident import Resident, resident_of
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, list_workers, running_steps_by_worker
@@ -52,12 +53,8 @@ def count_request(method: str, route: str, status: int, seconds: float) -> None:
 @asynccontextmanager
 async def loop_delay_measured() -> AsyncGenerator[None]:
     """Meanwhile, note twice a second how much later than it asked for a task has its turn."""
-    measuring = asyncio.create_task(_measure_loop_delay(_loop_delay()))
-    try:
+    async with meanwhile(_measure_loop_delay(_loop_delay())):
         yield
-    finally:
-        measuring.cancel()
-        await asyncio.gather(measuring, return_exceptions=True)
 
 
 async def _measure_loop_delay(histogram: Histogram) -> None:

@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.server import metrics
+from soliplex.ingester.server import metrics, pages
 from soliplex.ingester.server.access import path_of
 from soliplex.ingester.server.auth import Authentication
 from soliplex.ingester.server.bodies import BodyBound, BodyPace
@@ -58,11 +58,6 @@ SECURITY_HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 API_POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
-# The pages of /docs and /redoc load their scripts and styles from where FastAPI keeps them.
-_DOCS_SOURCES: Final = "'self' 'unsafe-inline' https://cdn.jsdelivr.net https://fastapi.tiangolo.com"
-DOCS_POLICY: Final = (
-    f"default-src {_DOCS_SOURCES}; img-src {_DOCS_SOURCES} data:; worker-src blob:; frame-ancestors 'none'"
-)
 
 
 def install_middleware(app: FastAPI, settings: Settings, served: Served) -> None:
@@ -151,7 +146,7 @@ class SecurityHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        policy = DOCS_POLICY if path_of(scope) in {"/docs", "/redoc", "/docs/oauth2-redirect"} else API_POLICY
+        policy = pages.POLICY if path_of(scope) in pages.PAGES else API_POLICY
 
         def add(_message: Message, headers: MutableHeaders) -> None:
             for name, value in self._always.items():

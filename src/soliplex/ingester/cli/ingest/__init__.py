@@ -1,12 +1,8 @@
 """`si-cli ingest`, the front door: from folders of files to finished workflows.
 
-    command.py    arguments in, summary and exit code out     display.py    what is shown meanwhile
-    files.py      which files there are, and their hashes     summary.py    what came of it, in words
-    ingestion.py  the stages: look, compare, upload, process  reading.py    files in pieces
-    target.py     where documents go, as a protocol           multipart.py  a form that is streamed
-    local.py      into the database and storage of this installation
-    remote.py     to a server, over HTTP
+    command.py    arguments in, summary and exit code out     display.py        what is shown meanwhile
+    choice.py     this installation, or with --server another remaining.py      how much longer it takes
+    summary.py    what came of it, in words and as JSON       forecast_words.py what it would come to, in words
 
-It can be stopped at any point and called again: what is uploaded is not uploaded twice, and workflows that were not
-started, or not finished, are taken up where they were left.
+What is done lies in `soliplex.ingester.installation`; this parses options and shows how it goes.
 """

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from soliplex.ingester.lib.errors import InvalidInputError
+
 if TYPE_CHECKING:
-    from soliplex.ingester.cli.ingest.target import Installation
+    from soliplex.ingester.installation.protocol import Installation
 
 
 def _checked(url: str | None) -> str | None:
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{url!r} must begin with http:// or https://")
-    return url
+    from soliplex.ingester.installation.opening import checked_address
+
+    try:
+        return None if url is None else checked_address(url)
+    except InvalidInputError as error:
+        raise typer.BadParameter(error.problem) from None
 
 
 Server = Annotated[
@@ -33,17 +38,10 @@ Server = Annotated[
 @asynccontextmanager
 async def open_target(server: str | None, tell: Callable[[str], None]) -> AsyncGenerator[Installation]:
     """The server of this address, or without one this installation, for the time of the block."""
+    from soliplex.ingester.installation.opening import open_installation
     from soliplex.ingester.lib.config import get_settings
 
     settings = get_settings()
-    if server is None:
-        from soliplex.ingester.cli.ingest.local import open_local
-
-        async with open_local(settings) as target:
-            yield target
-    else:
-        from soliplex.ingester.cli.ingest.remote import open_remote
-
-        key = settings.api_key.get_secret_value() if settings.api_key else None
-        async with open_remote(server, api_key=key, tell=tell) as target:
-            yield target
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    async with open_installation(server, settings=settings, api_key=key, tell=tell) as installation:
+        yield installation

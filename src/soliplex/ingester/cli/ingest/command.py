@@ -11,13 +11,13 @@ import typer
 
 from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, console, line, print_json
+from soliplex.ingester.lib.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from soliplex.ingester.cli.ingest.display import Display
-    from soliplex.ingester.cli.ingest.ingestion import Order
-    from soliplex.ingester.cli.ingest.summary import Summary
-
-LONGEST_NAME = 200
+    from soliplex.ingester.installation.missing import Missing
+    from soliplex.ingester.installation.order import Order
+    from soliplex.ingester.installation.summary import Summary
 
 
 async def ingest(
@@ -41,10 +41,22 @@ async def ingest(
     ] = None,
     hidden: Annotated[bool, typer.Option("--hidden", help="Take hidden files and folders too.")] = False,
     gitignore: Annotated[bool, typer.Option(help="Leave out what .gitignore files name.")] = True,
+    all_folders: Annotated[
+        bool, typer.Option("--all-folders", help="Walk node_modules, .git, caches and virtual environments too.")
+    ] = False,
     follow_links: Annotated[bool, typer.Option("--follow-links", help="Follow symbolic links.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Also ingest what is unchanged.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be processed and how long it would take, and stop.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run again what failed before and is unchanged.")
+    ] = False,
+    delete_missing: Annotated[
+        bool, typer.Option("--delete-missing", help="Delete what is known of the folders and gone from them.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --delete-missing: also if most of it is gone, or was not readable.")
     ] = False,
     wait: Annotated[bool, typer.Option(help="Wait until all is processed.")] = True,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Uploads at the same time.")] = 8,
@@ -56,9 +68,11 @@ async def ingest(
     Files that have not changed since they were last ingested are skipped. Ctrl-C stops gracefully; the same command,
     called again, goes on where it stopped. Exit code 1 if any document failed, 130 if it was stopped.
     """
-    from soliplex.ingester.cli.ingest.files import Rules
-    from soliplex.ingester.cli.ingest.ingestion import Order
-    from soliplex.ingester.cli.ingest.target import Work
+    from soliplex.ingester.cli.ingest.summary import as_json as json_of
+    from soliplex.ingester.cli.ingest.summary import exit_code_of
+    from soliplex.ingester.installation.files import Rules
+    from soliplex.ingester.installation.order import Order
+    from soliplex.ingester.installation.values import Work
 
     rules = Rules(
         include=include or (),
@@ -66,47 +80,60 @@ async def ingest(
         hidden=hidden,
         gitignore=gitignore,
         follow_links=follow_links,
+        all_folders=all_folders,
     )
-    order = Order(
-        paths=paths,
-        rules=rules,
-        source=source,
-        batch_name=batch_name or name_of_batch(paths),
-        work=Work(workflow_id=workflow, param_id=params, priority=priority),
-        again=again,
-        dry_run=dry_run,
-        wait=wait,
-        uploads_at_once=jobs,
-    )
+    try:
+        order = Order(
+            paths=paths,
+            rules=rules,
+            source=source,
+            batch_name=batch_name,
+            work=Work(workflow_id=workflow, param_id=params, priority=priority),
+            again=again,
+            dry_run=dry_run,
+            retry_failed=retry_failed,
+            delete_missing=delete_missing,
+            force=force,
+            wait=wait,
+            uploads_at_once=jobs,
+        )
+    except InvalidInputError as error:
+        raise typer.BadParameter(error.problem, param_hint=f"--{error.field.replace('_', '-')}") from None
     summary = await _carry_out(order, server, _display(quiet=quiet))
     if as_json:
-        print_json(summary.as_json())
+        print_json(json_of(summary))
     else:
         _print(summary, server)
-    raise typer.Exit(summary.exit_code)
-
-
-def name_of_batch(paths: list[Path]) -> str:
-    """The paths: the same call later finds the batch it left unfinished by it."""
-    name = ", ".join(sorted({path.absolute().as_posix() for path in paths}))
-    if len(name) <= LONGEST_NAME:
-        return name
-    import hashlib
-
-    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:12]
-    return f"{name[:LONGEST_NAME]}… ({digest})"
+    raise typer.Exit(exit_code_of(summary))
 
 
 async def _carry_out(order: Order, server: str | None, display: Display) -> Summary:
-    from soliplex.ingester.cli.ingest.ingestion import Ingestion
+    from soliplex.ingester.cli.ingest.display import undisturbed
     from soliplex.ingester.cli.stopping import stopping_on_signals
+    from soliplex.ingester.installation.ingestion import Ingestion, delete_gone
 
     def say_that_we_stop() -> None:
         display.say("Stopping: what is under way may finish. Ctrl-C again stops at once.", "yellow")
 
-    with display, stopping_on_signals(first=say_that_we_stop, second=_show_cursor) as stopping:
-        async with open_target(server, lambda text: display.say(text, "yellow")) as target:
-            return await Ingestion(order, target, display, stopping).run()
+    async with open_target(server, lambda text: display.say(text, "yellow")) as target:
+        with (
+            undisturbed(display),
+            stopping_on_signals(first=say_that_we_stop, second=lambda: _show_cursor(display)) as stopping,
+        ):
+            summary = await Ingestion(order, target, display, stopping).run()
+        await delete_gone(order, target, summary, refusal=lambda missing: _refusal(missing, dry_run=order.dry_run))
+        return summary
+
+
+def _refusal(missing: Missing, *, dry_run: bool) -> str | None:
+    """Why what is gone is not to be deleted. A person may overrule that it is much, and nothing else."""
+    from soliplex.ingester.cli.asking import can_be_asked, is_confirmed
+
+    if missing.doubt is None:
+        return None
+    if missing.obstacles or dry_run or not can_be_asked():
+        return f"{missing.doubt}; --force deletes them all the same"
+    return None if is_confirmed(f"{missing.share}. Delete what is known of them?") else "you said no"
 
 
 def _display(*, quiet: bool) -> Display:
@@ -115,9 +142,10 @@ def _display(*, quiet: bool) -> Display:
     return SilentDisplay() if quiet else display_for(console(stderr=True))
 
 
-def _show_cursor() -> None:
+def _show_cursor(display: Display) -> None:
     """The bars hide it, and nothing else brings it back when the process ends at once."""
-    console(stderr=True).show_cursor(True)
+    if display.console is not None:
+        display.console.show_cursor(True)
 
 
 def _print(summary: Summary, server: str | None) -> None:

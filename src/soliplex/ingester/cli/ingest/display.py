@@ -5,95 +5,147 @@ Everything goes to standard error; standard output is for the summary.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, override
+from typing import Any, Protocol, Self, override
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from soliplex.ingester.cli.output import as_duration, line
+from soliplex.ingester.cli.ingest.remaining import Remaining, Share, in_words
+from soliplex.ingester.cli.output import as_duration, as_size, line
+from soliplex.ingester.installation.files import printable
+from soliplex.ingester.installation.stages import Stage, Watcher
+from soliplex.ingester.installation.values import Failure
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.logs import logged_beside
 from soliplex.ingester.lib.visible import visible
 
 LOG_EVERY = 10.0
 """Seconds between lines about a stage that goes on, where there is no terminal."""
-WARM_UP = 2.0
-"""Seconds before a remaining time is told: earlier it would be a guess."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Stage:
-    """How far one stage is. `weight` is what the bar goes by, where files count by their size."""
+def count_of(stage: Stage) -> str:
+    return f"{stage.done:,}" if stage.total is None else f"{stage.done:,}/{stage.total:,}"
 
-    name: str
-    total: int | None = None
-    done: int = 0
-    failed: int = 0
-    skipped: int = 0
-    weight: int = 0
-    total_weight: int | None = None
-    note: str = ""
 
-    @property
-    def share(self) -> tuple[int, int | None]:
-        """How much is done, and of how much."""
-        if self.is_over:
-            return self.ended, self.total  # whatever the sizes: a file may have changed since it was looked at
-        return (self.ended, self.total) if self.total_weight is None else (self.weight, self.total_weight)
+def remarks_on(stage: Stage) -> str:
+    failed = f"{stage.failed:,} failed" if stage.failed else ""
+    skipped = f"{stage.skipped:,} not reached" if stage.skipped else ""
+    left_out = f"{stage.left_out:,} left out" if stage.left_out else ""
+    size = "" if stage.taken_bytes is None else as_size(stage.taken_bytes)
+    return ", ".join(filter(None, (failed, skipped, left_out, size)))
 
-    @property
-    def ended(self) -> int:
-        return self.done + self.failed + self.skipped
 
-    @property
-    def is_over(self) -> bool:
-        return self.total is not None and self.ended >= self.total
+class _Estimate:
+    """What is left of the stages that are shown: of all steps together, or of the one stage that goes on."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._remaining = Remaining()
+        self._stages: dict[str, Stage] = {}
+        self._noted_at: dict[str, float] = {}
+
+    def note(self, stage: Stage) -> None:
+        now = self._clock()
+        self._stages[stage.name], self._noted_at[stage.name] = stage, now
+        self._remaining.note(self._shares(), now)
 
     @property
-    def count(self) -> str:
-        return f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
+    def words(self) -> str:
+        """For a line of its own."""
+        words, stage = self._words(), self._going_on()[-1:]
+        return f"{stage[0].name}: {words}" if words and not stage[0].is_step else words
 
     @property
-    def remarks(self) -> str:
-        failed = f"{self.failed:,} failed" if self.failed else ""
-        skipped = f"{self.skipped:,} not reached" if self.skipped else ""
-        return ", ".join(filter(None, (failed, skipped, self.note)))
+    def words_beside(self) -> str:
+        """For the line of the stage that goes on."""
+        words, stage = self._words(), self._going_on()[-1:]
+        return f"{words} in all" if words and stage[0].is_step else words
+
+    def _words(self) -> str:
+        seconds = self._remaining.seconds(self._clock())
+        return "" if seconds is None else in_words(seconds)
+
+    def _shares(self) -> list[Share]:
+        return [
+            Share(stage.name, done, total, stage.ended, self._noted_at[stage.name])
+            for stage in self._going_on()
+            for done, total in [stage.share]
+            if total
+        ]
+
+    def _going_on(self) -> list[Stage]:
+        steps = [stage for stage in self._stages.values() if stage.is_step]
+        return steps or list(self._stages.values())[-1:]
 
 
-class Display(Protocol):
+class Display(Watcher, Protocol):
     """Shows stages as they go."""
+
+    @property
+    def console(self) -> Console | None:
+        """Where they are shown."""
+        ...
 
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def show(self, stage: Stage) -> None:
-        """Show how far the stage is; the first time, it begins."""
-        ...
-
-    def end(self, stage: Stage) -> None:
-        """Show that the stage is over."""
-        ...
-
     def say(self, text: str, style: str = "") -> None:
         """Show a line that stays."""
         ...
 
 
+class Speaking(ABC):
+    """Puts into words what a watcher is told beside the stages."""
+
+    @abstractmethod
+    def say(self, text: str, style: str = "") -> None: ...
+
+    def failed(self, failure: Failure) -> None:
+        at = f"{failure.stage}: " if failure.run_group_id is not None else ""
+        self.say(f"✗ {printable(Path(failure.uri))}: {at}{failure.reason}", "red")
+
+    def unattended(self) -> None:
+        self.say("No worker is running there: `si-cli worker` starts one. Waiting.", "yellow")
+
+
 def display_for(console: Console) -> Display:
-    """Bars where they can be drawn, lines elsewhere."""
-    return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else LineDisplay(console)
+    """Bars where they can be drawn, lines elsewhere; lines too where the log is JSON, of which each is a record."""
+    can_be_drawn = console.is_terminal and not console.is_dumb_terminal and get_settings().log_format != "json"
+    return LiveDisplay(console) if can_be_drawn else LineDisplay(console)
 
 
-class LiveDisplay:
+@contextmanager
+def undisturbed(display: Display) -> Generator[Display]:
+    """The display, up for the time of the block. What libraries print meanwhile goes to the log, and not into it."""
+    out = display.console
+    with logged_beside(get_settings(), lambda text: display.say(text, "yellow")) as err:
+        if out is not None and err is not None and out.file is sys.__stderr__:
+            out.file = err
+        try:
+            with display:
+                yield display
+        finally:
+            if out is not None and out.file is err:
+                out.file = sys.stderr
+
+
+class LiveDisplay(Speaking):
     """A bar for each stage, redrawn in place."""
 
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._estimate = _Estimate(clock)
+        self._progress = _Bars(
+            self._estimate,
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
@@ -102,7 +154,10 @@ class LiveDisplay:
             _Remarks(),
             console=console,
             transient=False,
+            redirect_stdout=False,  # what others print is not for the display: see `undisturbed`
+            redirect_stderr=False,
         )
+        self.console = console
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -118,6 +173,7 @@ class LiveDisplay:
         self._progress.stop()
 
     def show(self, stage: Stage) -> None:
+        self._estimate.note(stage)
         done, total = stage.share
         if stage.name not in self._tasks:
             self._tasks[stage.name] = self._progress.add_task(visible(stage.name), total=total, stage=stage)
@@ -127,18 +183,34 @@ class LiveDisplay:
         self.show(stage)
         self._progress.stop_task(self._tasks[stage.name])
 
+    @override
     def say(self, text: str, style: str = "") -> None:
         self._progress.console.print(line(text, style), soft_wrap=True)
 
 
-class LineDisplay:
+class _Bars(Progress):
+    """The bars, and below them how long it takes in all."""
+
+    def __init__(self, estimate: _Estimate, *columns: ProgressColumn, **options: Any) -> None:
+        self._estimate = estimate
+        super().__init__(*columns, **options)
+
+    @override
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if words := self._estimate.words:
+            yield line(f"  {words}", "cyan")
+
+
+class LineDisplay(Speaking):
     """A line when a stage ends, and one now and then while it goes on."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console
+        self.console = console
         self._clock = clock
         self._began: dict[str, float] = {}
         self._last = 0.0
+        self._estimate = _Estimate(clock)
 
     def __enter__(self) -> Self:
         self._last = self._clock()
@@ -151,25 +223,30 @@ class LineDisplay:
 
     def show(self, stage: Stage) -> None:
         now = self._clock()
+        self._estimate.note(stage)
         self._began.setdefault(stage.name, now)
         if now - self._last >= LOG_EVERY:
             self._last = now
-            self._print(stage)
+            self._print(stage, self._estimate.words_beside)
 
     def end(self, stage: Stage) -> None:
         began = self._began.setdefault(stage.name, self._clock())
-        self._print(stage, as_duration(self._clock() - began))
+        self._estimate.note(stage)
+        self._print(stage, f"took {as_duration(self._clock() - began)}")
 
+    @override
     def say(self, text: str, style: str = "") -> None:
-        self._console.print(line(text, style), soft_wrap=True)
+        self.console.print(line(text, style), soft_wrap=True)
 
-    def _print(self, stage: Stage, took: str = "") -> None:
-        words = ", ".join(filter(None, (stage.count, stage.remarks, took and f"took {took}")))
-        self._console.print(line(f"{stage.name}: {words}"), soft_wrap=True)
+    def _print(self, stage: Stage, time: str = "") -> None:
+        words = ", ".join(filter(None, (count_of(stage), remarks_on(stage), time)))
+        self.console.print(line(f"{stage.name}: {words}"), soft_wrap=True)
 
 
-class SilentDisplay:
+class SilentDisplay(Speaking):
     """Shows nothing."""
+
+    console = None
 
     def __enter__(self) -> Self:
         return self
@@ -185,6 +262,7 @@ class SilentDisplay:
     def end(self, stage: Stage) -> None:
         pass
 
+    @override
     def say(self, text: str, style: str = "") -> None:
         pass
 
@@ -193,23 +271,22 @@ class _Count(ProgressColumn):
     @override
     def render(self, task: Task) -> Text:
         stage: Stage = task.fields["stage"]
-        return Text(stage.count, style="green" if stage.is_over and stage.done == stage.total else "", justify="right")
+        return Text(
+            count_of(stage), style="green" if stage.is_over and stage.done == stage.total else "", justify="right"
+        )
 
 
 class _Time(ProgressColumn):
-    """What is left, or what it took."""
+    """What it takes, or took."""
 
     @override
     def render(self, task: Task) -> Text:
-        if task.elapsed is None:
-            return Text("")
-        if task.finished or task.time_remaining is None or task.elapsed < WARM_UP:
-            return Text(as_duration(task.finished_time or task.elapsed), style="dim")
-        return Text(f"{as_duration(task.time_remaining)} left", style="cyan")
+        seconds = task.finished_time or task.elapsed
+        return Text("" if seconds is None else as_duration(seconds), style="dim")
 
 
 class _Remarks(ProgressColumn):
     @override
     def render(self, task: Task) -> Text:
         stage: Stage = task.fields["stage"]
-        return line(stage.remarks, "red" if stage.failed else "dim")
+        return line(remarks_on(stage), "red" if stage.failed else "dim")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from soliplex.ingester.cli.ingest.forecast import Forecast, KindForecast
 from soliplex.ingester.cli.output import as_duration, as_size, counted
+from soliplex.ingester.installation.forecast import Forecast, KindForecast
 
 _HEADINGS: Final = ("", "documents", "size", "pages", "chunks", "time")
 SHORT: Final = 0.5

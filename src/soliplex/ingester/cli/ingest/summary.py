@@ -1,99 +1,73 @@
-"""What came of an ingestion: counts that add up, reasons, what to do next, and the exit code."""
+"""What came of an ingestion, for people and for programs: words, JSON, what to do next, and the exit code."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from soliplex.ingester.cli.ingest.files import Why, printable
-from soliplex.ingester.cli.ingest.forecast import Forecast
 from soliplex.ingester.cli.ingest.forecast_words import forecast_in_words
-from soliplex.ingester.cli.ingest.target import Failure, GroupProgress
 from soliplex.ingester.cli.output import as_duration, as_size, counted
 from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL
+from soliplex.ingester.installation.files import Why, printable
+from soliplex.ingester.installation.summary import Summary
+from soliplex.ingester.installation.values import Failure
 
 SHOWN_REASONS: Final = 10
 NAMED_PER_REASON: Final = 3
+NO_USE: Final = "Trying again as they are cannot help: change the files, or delete what is known of them."
 FILES_LISTED: Final = 20
 """Of a dry run."""
 
 
-@dataclass(slots=True)
-class Summary:
-    """Counts of files and documents. found = unchanged + new + changed + unreadable ones, left out ones apart."""
+def exit_code_of(summary: Summary) -> int:
+    return STOPPED_BY_SIGNAL if summary.stopped else int(summary.has_failures)
 
-    left_out: Counter[Why] = field(default_factory=Counter[Why])
-    found: int = 0
-    new: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    to_upload: int = 0
-    uploaded: int = 0
-    uploaded_bytes: int = 0
-    batch_id: int | None = None
-    resumed: bool = False
-    run_group_id: int | None = None
-    started: int = 0
-    progress: GroupProgress | None = None
-    failures: list[Failure] = field(default_factory=list[Failure])
-    """Files that did not get in, each; and of the runs that failed, some."""
-    files_failed: int = 0
-    would_upload: list[Path] = field(default_factory=list[Path])
-    forecast: Forecast | None = None
-    waited: bool = True
-    stopped: bool = False
-    seconds: float = 0.0
 
-    @property
-    def runs_failed(self) -> int:
-        return self.progress.failed + self.progress.cancelled if self.progress else 0
+def status_of(summary: Summary) -> str:
+    if summary.stopped:
+        return "stopped"
+    return "failed" if summary.has_failures else "ok"
 
-    @property
-    def exit_code(self) -> int:
-        if self.stopped:
-            return STOPPED_BY_SIGNAL
-        return 1 if self.files_failed or self.runs_failed else 0
 
-    @property
-    def has_nothing_to_do(self) -> bool:
-        return not self.to_upload and not self.started and not self.files_failed and self.progress is None
+def as_json(summary: Summary) -> dict[str, Any]:
+    """The summary for programs."""
+    progress = summary.progress
+    return {
+        "status": status_of(summary),
+        "files": {
+            "found": summary.found,
+            "new": summary.new,
+            "changed": summary.changed,
+            "unchanged": summary.unchanged,
+            "left_out": {str(why): count for why, count in summary.left_out.items()},
+        },
+        "sidecars": summary.sidecars,
+        "unread": [{"uri": uri, "reason": why} for why, uris in summary.unread.items() for uri in uris],
+        "missing": summary.missing.uris,
+        "deleted": summary.deleted,
+        "not_deleted_because": summary.not_deleted or None,
+        "uploaded": summary.uploaded,
+        "uploaded_bytes": summary.uploaded_bytes,
+        "not_uploaded": summary.files_failed,
+        "batch_id": summary.batch_id,
+        "run_group_id": summary.run_group_id,
+        "started_workflows": summary.started,
+        "runs": {name: getattr(progress, name) for name in ("total", "completed", "failed", "cancelled")}
+        if progress
+        else None,
+        "failures": [_as_json(failure) for failure in summary.failures],
+        "nothing_to_index": summary.nothing_to_index,
+        "failed_before": [_as_json(failure) for failure in summary.failed_before],
+        "retried": len(summary.retried),
+        "would_upload": [str(path) for path in summary.would_upload],
+        "forecast": summary.forecast.as_json() if summary.forecast else None,
+        "seconds": round(summary.seconds, 3),
+    }
 
-    def as_json(self) -> dict[str, Any]:
-        progress = self.progress
-        return {
-            "status": self.status,
-            "files": {
-                "found": self.found,
-                "new": self.new,
-                "changed": self.changed,
-                "unchanged": self.unchanged,
-                "left_out": {str(why): count for why, count in self.left_out.items()},
-            },
-            "uploaded": self.uploaded,
-            "uploaded_bytes": self.uploaded_bytes,
-            "not_uploaded": self.files_failed,
-            "batch_id": self.batch_id,
-            "run_group_id": self.run_group_id,
-            "started_workflows": self.started,
-            "runs": {name: getattr(progress, name) for name in ("total", "completed", "failed", "cancelled")}
-            if progress
-            else None,
-            "failures": [
-                {"uri": failure.uri, "stage": failure.stage, "reason": failure.reason} for failure in self.failures
-            ],
-            "would_upload": [str(path) for path in self.would_upload],
-            "forecast": self.forecast.as_json() if self.forecast else None,
-            "seconds": round(self.seconds, 3),
-        }
 
-    @property
-    def status(self) -> str:
-        if self.stopped:
-            return "stopped"
-        return "failed" if self.exit_code else "ok"
+def _as_json(failure: Failure) -> dict[str, Any]:
+    return {name: getattr(failure, name) for name in ("uri", "stage", "reason", "can_retry")}
 
 
 type Line = tuple[str, str]
@@ -111,6 +85,8 @@ def in_words(summary: Summary, again: str, elsewhere: str = "") -> Iterator[Line
     yield _headline(summary)
     yield from (("  " + line, "dim") for line in _details(summary))
     yield from _failures(summary, elsewhere)
+    yield from _failures_before(summary, again)
+    yield from _would_delete(summary) if summary.is_dry_run else _gone(summary)
     if summary.stopped:
         yield f"  Nothing is lost. To go on:  {again}", ""
 
@@ -121,10 +97,19 @@ def _headline(summary: Summary) -> Line:
         ended = f", {summary.progress.completed:,} processed" if summary.progress else ""
         return f"■ Stopped: {summary.uploaded:,}{of} uploaded{ended}.", "bold yellow"
     if not summary.found and not summary.files_failed:
-        return "No files found.", "bold"
+        return ("No files that can be read." if summary.unread else "No files found."), "bold"
+    if summary.has_nothing_to_do and summary.failed_before:
+        failed = f"{len(summary.failed_before):,} could not be processed before"
+        return f"✗ Nothing new: {_all_unchanged(summary)}, but {failed}.", "bold red"
     if summary.has_nothing_to_do:
         return f"✓ Nothing to do: {_all_unchanged(summary)}.", "bold green"
-    mark, style = ("✗", "bold red") if summary.exit_code else ("✓", "bold green")
+    mark, style = ("✗", "bold red") if summary.has_failures else ("✓", "bold green")
+    if (
+        not summary.has_failures
+        and summary.progress
+        and summary.progress.completed == len(summary.nothing_to_index) > 0
+    ):
+        mark, style = "■", "bold yellow"  # all that came was without text
     return f"{mark} {_what_was_done(summary)} in {as_duration(summary.seconds)}.", style
 
 
@@ -137,7 +122,10 @@ def _what_was_done(summary: Summary) -> str:
         return f"{counted(summary.uploaded, 'document')} uploaded"
     if not summary.waited:
         return f"{counted(summary.progress.total, 'document')} handed over"
-    done = f"{counted(summary.progress.completed, 'document')} ingested"
+    blank = len(summary.nothing_to_index)
+    done = f"{counted(max(0, summary.progress.completed - blank), 'document')} ingested"
+    if blank:
+        done += f", {blank:,} with nothing to index"
     failed = summary.runs_failed + summary.files_failed
     return f"{done}, {failed:,} failed" if failed else done
 
@@ -148,18 +136,26 @@ def _details(summary: Summary) -> Iterator[str]:
     if files and not summary.has_nothing_to_do:
         size = f" ({as_size(summary.uploaded_bytes)} uploaded)" if summary.uploaded else ""
         yield f"{counted(summary.found, 'file')}: {files}{size}"
+    if summary.sidecars:
+        yield f"{counted(summary.sidecars, 'sidecar')} (.meta.json) taken as metadata"
     same = summary.uploaded - summary.started
     if same > 0 and summary.started and not summary.resumed:
         yield f"{counted(same, 'file')} with the same content as another: one document"
     if summary.left_out:
         reasons = ", ".join(f"{count:,} {_said(why, count)}" for why, count in summary.left_out.most_common())
         yield f"left out: {reasons}"
+    for why, uris in sorted(summary.unread.items(), key=lambda entry: -len(entry[1]))[:SHOWN_REASONS]:
+        yield f"    {len(uris):,} left out: {why}: {_named(uris)}"
+    if summary.nothing_to_index:
+        yield f"nothing to index, no text was found: {_named(summary.nothing_to_index)}"
     if summary.run_group_id is not None:
         again = ", taken up again" if summary.resumed else ""
         yield f"batch {summary.batch_id}, run group {summary.run_group_id}{again}"
 
 
 def _said(why: Why, count: int) -> str:
+    if why is Why.GENERATED:
+        return f"{'folder' if count == 1 else 'folders'} of {why} (--all-folders takes them)"
     if count == 1 or why not in {Why.LINK, Why.SPECIAL}:
         return str(why).removeprefix("a ").removeprefix("no ")
     return {Why.LINK: "links", Why.SPECIAL: "special files"}[why]
@@ -167,18 +163,55 @@ def _said(why: Why, count: int) -> str:
 
 def _failures(summary: Summary, elsewhere: str) -> Iterator[Line]:
     """Reasons, the most frequent first, each with the documents it befell: a thousand may have failed for one."""
+    shown = list(_reasons(summary.failures))
+    yield from (line for _, *lines in shown for line in lines)
+    unexplained = summary.files_failed + summary.runs_failed - sum(count for count, *_ in shown)
+    if unexplained > 0:
+        yield f"  ✗ {unexplained:,} more", "red"
+    if not summary.runs_failed or summary.run_group_id is None or summary.stopped:
+        return
+    if any(failure.can_retry for failure in summary.failures if failure.run_group_id is not None):
+        yield f"  To try the failed runs again:  si-cli retry {summary.run_group_id}{elsewhere}", ""
+    else:
+        yield f"  {NO_USE}", ""
+
+
+def _failures_before(summary: Summary, again: str) -> Iterator[Line]:
+    failed = summary.failed_before
+    shown = list(_reasons(failed, "failed before, "))
+    yield from (line for _, *lines in shown for line in lines)
+    if (more := len(failed) - sum(count for count, *_ in shown)) > 0:
+        yield f"  ✗ {more:,} more failed before", "red"
+    if any(failure.can_retry for failure in failed):
+        yield f"  To try them again:  {again} --retry-failed", ""
+    elif failed:
+        yield f"  {NO_USE}", ""
+
+
+def _reasons(failures: list[Failure], when: str = "") -> Iterator[tuple[int, Line, Line]]:
+    """For the most frequent reasons: how many documents, and two lines about them."""
     by_reason: dict[tuple[str, str], list[str]] = {}
-    for failure in summary.failures:
+    for failure in failures:
         by_reason.setdefault((failure.stage, failure.reason), []).append(failure.uri)
     ranked = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
     for (stage, reason), uris in ranked[:SHOWN_REASONS]:
-        yield f"  ✗ {len(uris):,} at {stage}: {reason}", "red"
-        yield f"      {_named(uris)}", ""
-    unexplained = summary.files_failed + summary.runs_failed - sum(len(uris) for _, uris in ranked[:SHOWN_REASONS])
-    if unexplained > 0:
-        yield f"  ✗ {unexplained:,} more", "red"
-    if summary.runs_failed and summary.run_group_id is not None and not summary.stopped:
-        yield f"  To try the failed runs again:  si-cli retry {summary.run_group_id}{elsewhere}", ""
+        yield len(uris), (f"  ✗ {len(uris):,} {when}at {stage}: {reason}", "red"), (f"      {_named(uris)}", "")
+
+
+def _gone(summary: Summary) -> Iterator[Line]:
+    if summary.deleted:
+        yield f"  {_files_gone(summary.deleted)}, and deleted here too", ""
+    elif summary.not_deleted:
+        count = _files_gone(len(summary.missing.uris))
+        yield f"  ✗ {count}, but not deleted here: {summary.not_deleted}", "red"
+    elif summary.missing.uris and not summary.stopped:
+        yield f"  {_files_gone(len(summary.missing.uris))} and still found by searches:", "yellow"
+        yield f"      {_named(summary.missing.uris)}", ""
+        yield "      --delete-missing deletes them; --dry-run lists them", ""
+
+
+def _files_gone(count: int) -> str:
+    return f"{counted(count, 'known file')} {'is' if count == 1 else 'are'} gone"
 
 
 def _named(uris: list[str]) -> str:
@@ -192,6 +225,7 @@ def _of_dry_run(summary: Summary) -> Iterator[Line]:
         yield printable(path), ""
     if (more := len(summary.would_upload) - FILES_LISTED) > 0:
         yield f"… and {more:,} more; --json lists all", "dim"
+    yield from _would_delete(summary)
     size, kinds = as_size(summary.uploaded_bytes), f"{summary.new:,} new, {summary.changed:,} changed"
     yield (
         f"{counted(summary.to_upload, 'file')} would be uploaded ({size}): {kinds}; {summary.unchanged:,} unchanged",
@@ -199,3 +233,19 @@ def _of_dry_run(summary: Summary) -> Iterator[Line]:
     )
     if summary.forecast is not None:
         yield from forecast_in_words(summary.forecast)
+
+
+def _would_delete(summary: Summary) -> Iterator[Line]:
+    gone = summary.missing.uris
+    if not gone:
+        return
+    for uri in gone[:FILES_LISTED]:
+        yield f"gone: {printable(Path(uri))}", "yellow"
+    if (more := len(gone) - FILES_LISTED) > 0:
+        yield f"… and {more:,} more; --json lists all", "dim"
+    if not summary.deletes_missing:
+        yield f"{_files_gone(len(gone))}; --delete-missing would delete them", "bold"
+    elif summary.not_deleted:
+        yield f"{_files_gone(len(gone))}, but would not be deleted: {summary.not_deleted}", "bold red"
+    else:
+        yield f"{_files_gone(len(gone))}, and would be deleted", "bold"

@@ -1,16 +1,17 @@
 """Every setting, by area. A field's name in capitals is its environment variable; its description is its documentation.
 
 Durations are plain seconds here, since a person types them; the rest of the code turns them into `timedelta`.
-A default that depends on another setting gives in `json_schema_extra` the text to document.
+A default that depends on another setting gives in `json_schema_extra` the text to document. A setting that no code
+reads says there why not (`unused`, `TO_COME`): `tests/unit/test_settings_are_read.py` holds it.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, JsonValue, SecretStr
 from pydantic_settings import BaseSettings
 
 from soliplex.ingester.lib.config.checks import (
@@ -40,6 +41,9 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 FolderName = Annotated[str, AfterValidator(folder_name)]
 HttpAddress = Annotated[str, AfterValidator(http_address)]
 HttpAddresses = Annotated[tuple[str, ...], BeforeValidator(split_items), AfterValidator(http_addresses)]
+
+
+TO_COME: Final[dict[str, JsonValue]] = {"unused": "Not used yet: it belongs to a feature to come."}
 
 
 class S3Settings(BaseModel):
@@ -170,7 +174,7 @@ class StorageSettings(GeneralSettings):
         default=ByteSize(64 * 1024 * 1024),
         gt=0,
         description="Largest file to segment, in bytes or with a unit as in `64MiB`; a larger one is answered 413.",
-        json_schema_extra={"default": "64MiB"},
+        json_schema_extra={"default": "64MiB", **TO_COME},
     )
     mimetype_magic_lookahead: Count = Field(
         default=5000, description="Bytes at a file's beginning that are looked at to tell its type."
@@ -199,6 +203,7 @@ class DocumentSettings(BaseSettings):
     docling_chunk_server_url: HttpAddress | None = Field(
         default=None,
         description="Address of a docling-serve that chunks; unset, chunking happens in the worker itself.",
+        json_schema_extra=TO_COME,
     )
     docling_http_timeout: Seconds = Field(
         default=600, description="Seconds to wait for docling-serve to finish a document."
@@ -207,6 +212,13 @@ class DocumentSettings(BaseSettings):
         default=600,
         description="Longest that a process of the worker may read a document, or a part of a long one, before it is "
         "ended and the document's bare text is taken, if there is any; 0 means no limit.",
+    )
+    parse_coverage_warning: float = Field(
+        default=0.97,
+        ge=0,
+        le=1,
+        description="Share of the words in a PDF's text layer that must be in what was read of it; where it is less, "
+        "the parse step warns. 0 means never.",
     )
     text_size_limit: ByteSize = Field(
         default=ByteSize(64 * 1024 * 1024),
@@ -264,13 +276,19 @@ class WorkerSettings(BaseSettings):
         description="Size of the pool for store steps, and of the pool for steps without a pool of their own.",
     )
     docling_concurrency: Count = Field(default=3, description="Size of the pool for parse steps.")
+    engine_extensions: Items = Field(
+        default=("soliplex.ingester.lib.workflow.extension",),
+        description="Modules, separated by commas, that a worker imports: they give types of steps a pool of their "
+        "own, and handlers values to ask for. The one that is shipped knows documents.",
+    )
     ingest_queue_concurrency: Count = Field(
         default=20,
         description="Most uploads a server takes in at the same time, not counting those whose client is slow.",
     )
     ingest_worker_concurrency: Count = Field(
         default=10,
-        description="Accepted and not used: pools take their size from DOCLING_CONCURRENCY and WORKER_TASK_COUNT.",
+        description="Steps that a worker executes at once, in earlier installations.",
+        json_schema_extra={"unused": "Not used: pools take their size from DOCLING_CONCURRENCY and WORKER_TASK_COUNT."},
     )
     worker_batch_size: Count = Field(default=400, description="Most steps claimed in one transaction.")
     worker_poll_interval_seconds: Seconds = Field(
@@ -289,6 +307,11 @@ class WorkerSettings(BaseSettings):
     step_timeout_seconds: SecondsOrNone = Field(
         default=3600,
         description="Longest one attempt at a step may take, unless the workflow says otherwise; 0 means no limit.",
+    )
+    step_patience_seconds: SecondsOrNone = Field(
+        default=3600,
+        description="How long a step waits for a worker that knows its workflow and can import its handler, "
+        "while there are workers, before it fails; 0 fails it at once.",
     )
     step_memory_limit_mib: CountOrNone = Field(
         default=4096, description="Memory one isolated step may use, in MiB; 0 means no limit."
@@ -357,10 +380,15 @@ class LanguageModelSettings(BaseSettings):
         default=None,
         description="Service that answers: `openai`, or any server that speaks like it, or `azure`; unset, local "
         "methods do the work.",
+        json_schema_extra=TO_COME,
     )
-    llm_model: Text = Field(default="gpt-4o-mini", description="Model to ask; with Azure, the name of the deployment.")
+    llm_model: Text = Field(
+        default="gpt-4o-mini",
+        description="Model to ask; with Azure, the name of the deployment.",
+        json_schema_extra=TO_COME,
+    )
     llm_max_retries: CountOrNone = Field(
-        default=20, description="Retries of a language model call that fails for a while."
+        default=20, description="Retries of a language model call that fails for a while.", json_schema_extra=TO_COME
     )
     openai_api_key: Secret | None = Field(
         default=None, description="Key for OpenAI, or for a server that speaks like it."
@@ -368,32 +396,47 @@ class LanguageModelSettings(BaseSettings):
     openai_base_url: HttpAddress | None = Field(
         default=None, description="Address of an OpenAI-compatible server; unset, that of OpenAI."
     )
-    azure_openai_api_key: Secret | None = Field(default=None, description="Key for Azure OpenAI.")
-    azure_openai_endpoint: HttpAddress | None = Field(default=None, description="Address of the Azure OpenAI resource.")
-    azure_openai_api_version: Text = Field(default="2024-10-21", description="Version of the Azure OpenAI interface.")
+    azure_openai_api_key: Secret | None = Field(
+        default=None, description="Key for Azure OpenAI.", json_schema_extra=TO_COME
+    )
+    azure_openai_endpoint: HttpAddress | None = Field(
+        default=None, description="Address of the Azure OpenAI resource.", json_schema_extra=TO_COME
+    )
+    azure_openai_api_version: Text = Field(
+        default="2024-10-21", description="Version of the Azure OpenAI interface.", json_schema_extra=TO_COME
+    )
 
 
 class SegmenterSettings(BaseSettings):
     """Segmentation jobs: their limits, how languages are told, and the callbacks that report."""
 
     job_timeout_seconds: Seconds = Field(
-        default=600, description="Longest a segmentation job may take before it is stopped."
+        default=600, description="Longest a segmentation job may take before it is stopped.", json_schema_extra=TO_COME
     )
-    llm_tagging_timeout_seconds: Seconds = Field(default=120, description="Longest wait for one tagging answer.")
+    llm_tagging_timeout_seconds: Seconds = Field(
+        default=120, description="Longest wait for one tagging answer.", json_schema_extra=TO_COME
+    )
     use_google_language_detection: bool = Field(
-        default=False, description="Ask Google Cloud Translate first which language a text is in."
+        default=False,
+        description="Ask Google Cloud Translate first which language a text is in.",
+        json_schema_extra=TO_COME,
     )
-    language_detect_google_timeout_seconds: Seconds = Field(default=10, description="Longest wait for Google's answer.")
+    language_detect_google_timeout_seconds: Seconds = Field(
+        default=10, description="Longest wait for Google's answer.", json_schema_extra=TO_COME
+    )
     language_detect_llm_timeout_seconds: Seconds = Field(
-        default=30, description="Longest wait for the language model's answer."
+        default=30, description="Longest wait for the language model's answer.", json_schema_extra=TO_COME
     )
-    system_default_language: Text = Field(default="en", description="Language code to assume when no method finds one.")
+    system_default_language: Text = Field(
+        default="en", description="Language code to assume when no method finds one.", json_schema_extra=TO_COME
+    )
     callback_timeout_seconds: Seconds = Field(
-        default=30, description="Longest wait for a callback's receiver to answer."
+        default=30, description="Longest wait for a callback's receiver to answer.", json_schema_extra=TO_COME
     )
     callback_signing_secret: Annotated[Secret, AfterValidator(signing_secret)] | None = Field(
         default=None,
         description="Base64 key that signs callbacks as Standard Webhooks does; unset, they are not signed.",
+        json_schema_extra=TO_COME,
     )
 
 
@@ -401,24 +444,29 @@ class OrchestratorSettings(BaseSettings):
     """Goals: how they are taken apart, improved from experience, and reported."""
 
     orchestrator_max_depth: Count = Field(
-        default=10, description="Deepest nesting of tasks that a goal may be broken into."
+        default=10, description="Deepest nesting of tasks that a goal may be broken into.", json_schema_extra=TO_COME
     )
     orchestrator_timeout_seconds: Seconds = Field(
-        default=60, description="Longest a decomposer may take over one goal."
+        default=60, description="Longest a decomposer may take over one goal.", json_schema_extra=TO_COME
     )
     orchestrator_optimization_enabled: bool = Field(
-        default=True, description="Apply what earlier executions taught to new workflows."
+        default=True, description="Apply what earlier executions taught to new workflows.", json_schema_extra=TO_COME
     )
     orchestrator_optimization_level: Literal["basic", "advanced", "aggressive"] = Field(
         default="advanced",
         description="`basic` tunes timeouts and retries, `advanced` also parallelism, `aggressive` also the graph.",
+        json_schema_extra=TO_COME,
     )
     orchestrator_optimization_preserve_structure: bool = Field(
-        default=True, description="Keep steps and edges as they were defined, at whatever level."
+        default=True,
+        description="Keep steps and edges as they were defined, at whatever level.",
+        json_schema_extra=TO_COME,
     )
     orchestrator_notifications_enabled: bool = Field(
-        default=True, description="Record events of goals and their tasks."
+        default=True, description="Record events of goals and their tasks.", json_schema_extra=TO_COME
     )
     orchestrator_notifications_real_time: bool = Field(
-        default=True, description="Send those events to listeners at once, besides recording them."
+        default=True,
+        description="Send those events to listeners at once, besides recording them.",
+        json_schema_extra=TO_COME,
     )

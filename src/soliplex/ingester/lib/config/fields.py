@@ -32,7 +32,14 @@ class Leaf:
     @property
     def description(self) -> str:
         own = self.field.description or ""
-        return own if self.group is None else f"{self.group.description}: {own}"
+        told = f"{own} {self.unused}" if self.unused else own
+        return told if self.group is None else f"{self.group.description}: {told}"
+
+    @property
+    def unused(self) -> str:
+        """Why no code reads it; empty where some does."""
+        extra = self.field.json_schema_extra
+        return str(extra.get("unused", "")) if isinstance(extra, dict) else ""
 
     @property
     def default(self) -> str:

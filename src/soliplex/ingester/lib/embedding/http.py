@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 import httpx
 
 from soliplex.ingester.lib.embedding.embedders import Vector
 from soliplex.ingester.lib.embedding.errors import EmbedderUnavailableError, EmbeddingError, EmbeddingRefusedError
+from soliplex.ingester.lib.http_statuses import may_pass
 
-_PASSING: Final = frozenset({408, 409, 425, 429})
-"""Refusals that a later call may not meet. All of 500 and above are such too: the server's own trouble."""
 _LONGEST_ANSWER: Final = 300
 """Characters of a provider's own words that are repeated."""
 
@@ -43,7 +43,8 @@ class Provider:
     def _refusal(self, response: httpx.Response) -> EmbeddingError:
         status = response.status_code
         problem = f"{self._address} answered {status} {response.reason_phrase}: {_words(response)}"
-        if status >= httpx.codes.INTERNAL_SERVER_ERROR or status in _PASSING:
+        # OpenAI answers 409 where two requests stand in each other's way.
+        if may_pass(status) or status == HTTPStatus.CONFLICT:
             return EmbedderUnavailableError(self.name, problem, _retry_after(response))
         return EmbeddingRefusedError(self.name, problem)
 

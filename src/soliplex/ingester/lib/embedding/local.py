@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from itertools import chain
 from operator import itemgetter
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib import minilm
@@ -16,7 +14,7 @@ from soliplex.ingester.lib.embedding.embedders import Vector, checked
 from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.precision import Precision
-from soliplex.ingester.lib.embedding.threads import compute, compute_each
+from soliplex.ingester.lib.embedding.threads import compute, compute_each, loaded_once
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -102,25 +100,17 @@ def _batches(tokens: Sequence[Tokens]) -> Iterator[list[int]]:
     yield batch
 
 
-_loading: Final = Lock()
-
-
+@loaded_once
 def _load(precision: Precision) -> _Model:
-    with _loading:  # the threads share the model that the first of them loads
-        return _loaded(precision)
-
-
-@cache
-def _loaded(precision: Precision) -> _Model:
     try:
         import onnxruntime  # noqa: PLC0415  only where something is embedded
 
-        from soliplex.ingester.lib.embedding import minilm_graph  # noqa: PLC0415
+        from soliplex.ingester.lib.embedding import minilm_graph, minilm_weights  # noqa: PLC0415
     except ImportError as exc:
         raise minilm.MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # a text is one thread's work
     # Beyond, what the graph spells out would be put together again: see there.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    graph = minilm_graph.build(minilm.model_folder(), precision)
+    graph = minilm_graph.build(minilm_weights.load(minilm.weights_file()), precision)
     return _Model(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))

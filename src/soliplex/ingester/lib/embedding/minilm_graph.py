@@ -1,11 +1,11 @@
-"""all-MiniLM-L6-v2 as a graph for onnxruntime, made from the weights in its package.
+"""all-MiniLM-L6-v2 as a graph for onnxruntime, made from its weights.
 
 BERT of six layers, then the mean over the tokens, scaled to length one. It reads one text at a time: nothing is filled
 up, so nothing has to be masked, and attention takes its fast way, which knows no masks. A text's vector does not depend
 on its neighbours either, as it would where all are rounded to one scale. A core is busy with one text as it is.
 
-With int8, the weights of the layers are rounded to eight bits, column by column, and what flows between the layers is
-rounded as it comes.
+The weights are rounded to eight bits as they come, the layers' column by column. With int8, what flows between the
+layers is rounded too; with fp32 it is not.
 
 Operations are spelled out rather than left to onnxruntime's optimizer, which would put the sum and the norm of a layer
 together into `SkipLayerNormalization`: on a processor that takes five times as long as the two.
@@ -13,30 +13,24 @@ together into `SkipLayerNormalization`: on a processor that takes five times as 
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soliplex.ingester.lib.embedding import onnx_format as onnx
+from soliplex.ingester.lib.embedding.minilm_weights import EPSILON, HEADS, HIDDEN, LAYERS, Floats
 from soliplex.ingester.lib.embedding.precision import Precision
-
-type Floats = NDArray[np.float32]
 
 _FUSED: Final = "com.microsoft"
 
 
-def build(folder: Path, precision: Precision) -> bytes:
+def build(weights: Mapping[str, Floats], precision: Precision) -> bytes:
     """The model as an ONNX file: `input_ids` and `position_ids` of one text in, `embedding` out."""
-    from safetensors.numpy import load_file  # noqa: PLC0415  only where a model is loaded
-
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
-    weights = {name.removeprefix("bert."): it for name, it in load_file(folder / "model.safetensors").items()}
     layers = _ExactLayers() if precision is Precision.FP32 else _RoundedLayers()
-    return _Bert(config, weights, layers).build()
+    return _Bert(weights, layers).build()
 
 
 @dataclass(slots=True)
@@ -91,20 +85,19 @@ _LARGEST: Final = 127
 
 @dataclass(slots=True)
 class _Bert:
-    config: dict[str, Any]
-    weights: dict[str, Floats]
+    weights: Mapping[str, Floats]
     graph: _ExactLayers | _RoundedLayers
 
     def build(self) -> bytes:
         state = self._embeddings()
-        for number in range(self.config["num_hidden_layers"]):
+        for number in range(LAYERS):
             state = self._layer(state, f"encoder.layer.{number}.")
         self._mean(state)
         inputs = [
             onnx.value("input_ids", onnx.INT64, (1, "tokens")),
             onnx.value("position_ids", onnx.INT64, ("tokens",)),
         ]
-        outputs = [onnx.value("embedding", onnx.FLOAT, (1, self.config["hidden_size"]))]
+        outputs = [onnx.value("embedding", onnx.FLOAT, (1, HIDDEN))]
         return onnx.model("minilm", self.graph.nodes, self.graph.constants, inputs, outputs)
 
     def _embeddings(self) -> str:
@@ -133,9 +126,8 @@ class _Bert:
         bias = np.concatenate([self.weights[f"{part}.bias"] for part in parts])
         together = self.graph.multiply(state, weight, f"{prefix}together")
         self.graph.split(together, parts)
-        heads = self.config["num_attention_heads"]
         inputs = [*parts, self.graph.constant(f"{prefix}bias", bias)]
-        return self.graph.add("MultiHeadAttention", inputs, f"{prefix}out", _FUSED, num_heads=heads)
+        return self.graph.add("MultiHeadAttention", inputs, f"{prefix}out", _FUSED, num_heads=HEADS)
 
     def _dense(self, source: str, name: str) -> str:
         return self.graph.multiply(source, self._matrix(name), f"{name}.out", self.weights[f"{name}.bias"])
@@ -145,17 +137,13 @@ class _Bert:
 
     def _norm(self, source: str, name: str) -> str:
         inputs = [source, *(self._constant(f"{name}.{part}") for part in ("weight", "bias"))]
-        return self.graph.add("LayerNormalization", inputs, f"{name}.out", axis=-1, epsilon=self._epsilon)
+        return self.graph.add("LayerNormalization", inputs, f"{name}.out", axis=-1, epsilon=EPSILON)
 
     def _mean(self, state: str) -> None:
         """The mean over the tokens, of length one: as the sum is, so nothing is divided."""
         tokens = self.graph.constant("axis_tokens", np.array([1]))
         self.graph.add("ReduceSum", [state, tokens], "sum", keepdims=0)
         self.graph.add("LpNormalization", ["sum"], "embedding", axis=1, p=2)
-
-    @property
-    def _epsilon(self) -> float:
-        return float(self.config["layer_norm_eps"])
 
     def _matrix(self, name: str) -> Floats:
         return self.weights[f"{name}.weight"].T

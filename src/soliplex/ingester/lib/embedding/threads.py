@@ -10,7 +10,8 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, partial, wraps
+from threading import Lock
 from typing import Final
 
 _COUNT: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -19,6 +20,18 @@ _COUNT: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_COUNT, thread_name_prefix="embedding")
+
+
+def loaded_once[**P, R](load: Callable[P, R]) -> Callable[P, R]:
+    """The function, called once for each set of arguments: the threads share the model that the first of them loads."""
+    loading, loaded = Lock(), cache(load)
+
+    @wraps(load)
+    def shared(*arguments: P.args, **options: P.kwargs) -> R:
+        with loading:
+            return loaded(*arguments, **options)
+
+    return shared
 
 
 async def compute[**P, R](function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:

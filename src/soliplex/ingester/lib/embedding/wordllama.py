@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from itertools import batched, chain
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.embedding.embedders import Vector, checked
 from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
-from soliplex.ingester.lib.embedding.threads import compute_each
+from soliplex.ingester.lib.embedding.threads import compute_each, loaded_once
 from soliplex.ingester.lib.minilm import MissingPackageError
 
 NAME: Final = "wordllama"
@@ -58,16 +57,8 @@ def _embed(texts: Sequence[str], dim: int) -> list[Vector]:
     return checked(NAME, (vectors / np.where(lengths > 0, lengths, 1)).tolist(), len(texts), dim)
 
 
-_loading: Final = Lock()
-
-
+@loaded_once
 def _load(dim: int) -> Any:
-    with _loading:  # the threads share the vectors that the first of them loads
-        return _loaded(dim)
-
-
-@cache
-def _loaded(dim: int) -> Any:
     found = find_spec("wordllama")
     if found is None or found.origin is None:
         raise MissingPackageError("wordllama", "the embedding provider `wordllama`")

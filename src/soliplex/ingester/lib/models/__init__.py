@@ -5,6 +5,17 @@ Owns the schema and the connections. Knows no HTTP, no command line, and nothing
 
 from __future__ import annotations
 
+from soliplex.ingester.lib.enums import (
+    FINAL_STATUSES,
+    VALID_TRANSITIONS,
+    ArtifactType,
+    HistoryAction,
+    Isolation,
+    LifeCycleEvent,
+    ResourceLockKind,
+    RunStatus,
+    WorkflowStepType,
+)
 from soliplex.ingester.lib.models.base import Table, loaded, metadata
 from soliplex.ingester.lib.models.database import Database, NotInitializedError, get_engine, get_session
 from soliplex.ingester.lib.models.documents import (
@@ -17,18 +28,6 @@ from soliplex.ingester.lib.models.documents import (
     SyncState,
 )
 from soliplex.ingester.lib.models.embeddings import CachedEmbedding
-from soliplex.ingester.lib.models.enums import (
-    ARTIFACTS_OF_STEP,
-    FINAL_STATUSES,
-    VALID_TRANSITIONS,
-    ArtifactType,
-    HistoryAction,
-    Isolation,
-    LifeCycleEvent,
-    ResourceLockKind,
-    RunStatus,
-    WorkflowStepType,
-)
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
 from soliplex.ingester.lib.models.workflows import (
     ConfigSet,
@@ -39,13 +38,14 @@ from soliplex.ingester.lib.models.workflows import (
     RunGroup,
     RunStep,
     RunStepDependency,
+    Signal,
+    StepAttempt,
     StepConfig,
     WorkerCheckin,
     WorkflowRun,
 )
 
 __all__ = [
-    "ARTIFACTS_OF_STEP",
     "FINAL_STATUSES",
     "VALID_TRANSITIONS",
     "ArtifactType",
@@ -73,6 +73,8 @@ __all__ = [
     "RunStatus",
     "RunStep",
     "RunStepDependency",
+    "Signal",
+    "StepAttempt",
     "StepConfig",
     "SyncState",
     "Table",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, override
+from typing import Any, Final, override
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
@@ -29,7 +29,7 @@ def from_sqlite_text(text: str) -> datetime:
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """An aware datetime in UTC, also when it comes back from SQLite. A naive one is refused."""
+    """An aware datetime in UTC, also when it comes back from SQLite. A naive one is not stored."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -39,6 +39,10 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         if dialect.name == "sqlite":
             return dialect.type_descriptor(sa.String(26))
         return dialect.type_descriptor(sa.DateTime(timezone=True))
+
+    @override
+    def coerce_compared_value(self, op: Any, value: Any) -> Any:
+        return ComparedMoment()
 
     @override
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
@@ -53,6 +57,16 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         if value is None:
             return None
         return from_sqlite_text(value) if isinstance(value, str) else value.astimezone(UTC)
+
+
+class ComparedMoment(UtcDateTime):
+    """What a stored moment is compared with. A naive datetime is local time, as Python has it."""
+
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
+        return super().process_bind_param(value.astimezone(UTC) if value is not None else None, dialect)
 
 
 class EnumText[E: StrEnum](sa.types.TypeDecorator[E]):
@@ -74,6 +88,10 @@ class EnumText[E: StrEnum](sa.types.TypeDecorator[E]):
         return None if value is None else self.values(value)
 
 
+IDS_ARE_NEVER_REUSED: Final = {"sqlite_autoincrement": True}
+"""For the arguments of a table. SQLite would give the id of the newest row, once deleted, to the next one: whoever
+remembers the id, such as a client or an event, would then be told about something else."""
+
 JSON = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
 
 
@@ -85,6 +103,7 @@ def one_of(column: str, values: type[StrEnum]) -> str:
 
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
     """An index of the rows for which the condition holds, on both databases."""
-    parts = [sa.text(column) if " " in column else column for column in columns]
+    # Not as text: Alembic would take it for another index than the one it finds in a SQLite database.
+    parts = [sa.desc(sa.column(name.removesuffix(" DESC"))) if name.endswith(" DESC") else name for name in columns]
     condition = sa.text(where)
     return sa.Index(name, *parts, unique=unique, postgresql_where=condition, sqlite_where=condition)

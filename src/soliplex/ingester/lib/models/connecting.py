@@ -5,11 +5,13 @@ Every failure here is a ConfigurationError that names DOC_DB_URL and the fix.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
+import aiosqlite
 import asyncpg
 import sqlalchemy as sa
 from sqlalchemy import exc as errors
@@ -44,6 +46,30 @@ def sqlite_pragmas(busy_timeout_seconds: float) -> tuple[str, ...]:
         "PRAGMA temp_store = MEMORY",
         "PRAGMA cache_size = -65536",
     )
+
+
+class SqliteConnection(aiosqlite.Connection):
+    """A connection whose file is closed also when whoever asked for it was cancelled while its thread opened it.
+
+    aiosqlite itself then forgets what the thread opened, and the file stays open until garbage is collected.
+    """
+
+    def __init__(self, database: str, **options: Any) -> None:
+        self._opened: sqlite3.Connection | None = None
+        super().__init__(lambda: self._open(database, options), iter_chunk_size=64)
+        self._thread.daemon = True  # it must not keep a process alive that ends without closing its connections
+
+    def stop(self) -> asyncio.Future[Any] | None:
+        self._tx.put_nowait((None, self._close))  # after the opening, which may still wait in this queue
+        return super().stop()
+
+    def _open(self, database: str, options: dict[str, Any]) -> sqlite3.Connection:
+        self._opened = sqlite3.connect(database, **options)
+        return self._opened
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
 
 
 def make_room_for(url: sa.URL) -> None:
@@ -94,6 +120,10 @@ async def check_postgres(engine: AsyncEngine) -> None:
         raise ConfigurationError(SETTING, problem, f"use PostgreSQL {OLDEST_POSTGRES // 10000} or newer")
 
 
+class DatabaseAwayError(ConfigurationError):
+    """PostgreSQL takes no connection at the moment: it may be about to start, and waiting may help."""
+
+
 def explain(exc: BaseException, url: sa.URL) -> ConfigurationError:
     """Why PostgreSQL could not be reached, and what to do about it."""
     cause = _cause(exc)
@@ -108,12 +138,12 @@ def explain(exc: BaseException, url: sa.URL) -> ConfigurationError:
                 SETTING, f"PostgreSQL at {where} refused user {url.username!r}", "correct user and password"
             )
         case asyncpg.TooManyConnectionsError() | asyncpg.CannotConnectNowError():
-            return ConfigurationError(
+            return DatabaseAwayError(
                 SETTING, f"PostgreSQL at {where} takes no connection now: {cause}", "try again later"
             )
         case OSError() | TimeoutError():
             problem = f"PostgreSQL at {where} cannot be reached ({_reason(cause)})"
-            return ConfigurationError(SETTING, problem, "start the server, or correct host and port")
+            return DatabaseAwayError(SETTING, problem, "start the server, or correct host and port")
         case _:
             return ConfigurationError(SETTING, f"PostgreSQL at {where} answered: {_reason(cause)}", "correct the URL")
 

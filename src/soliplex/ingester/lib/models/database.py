@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -207,20 +207,30 @@ async def _open(url: sa.URL, settings: Settings) -> _Open:
     connecting.make_room_for(location)
     busy = settings.sqlite_busy_timeout_seconds
     thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-scripts")
+    opening = thread.submit(_script_connection, location, busy)
     try:
-        connection = await asyncio.get_running_loop().run_in_executor(thread, _script_connection, location, busy)
+        connection = await asyncio.wrap_future(opening)
     except BaseException:
+        thread.submit(_close_if_opened, opening)  # after the opening, which may be under way
         thread.shutdown(wait=False)
         raise
     return _Open(url, _sqlite_engine(location, settings), ThreadLink(connection, thread), temporary)
 
 
+def _close_if_opened(opening: Future[sqlite3.Connection]) -> None:
+    """Close what was opened for someone who was cancelled meanwhile."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
 async def _close(opened: _Open) -> None:
-    if opened.scripts is not None:
-        await opened.scripts.close()
-    await opened.engine.dispose()
-    if opened.temporary is not None:
-        shutil.rmtree(opened.temporary, ignore_errors=True)
+    try:
+        if opened.scripts is not None:
+            await opened.scripts.close()
+    finally:
+        await opened.engine.dispose()
+        if opened.temporary is not None:
+            shutil.rmtree(opened.temporary, ignore_errors=True)
 
 
 async def _prepare_schema(engine: AsyncEngine, *, migrate: bool | None) -> None:
@@ -273,6 +283,10 @@ def _ping_what_was_idle(engine: AsyncEngine) -> None:
 def _sqlite_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
     engine = create_async_engine(url, pool_size=settings.db_pool_size, max_overflow=settings.db_max_overflow)
     busy = settings.sqlite_busy_timeout_seconds
+
+    @event.listens_for(engine.sync_engine, "do_connect")
+    def open_(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
+        options["async_creator_fn"] = connecting.SqliteConnection
 
     @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _record: Any) -> None:

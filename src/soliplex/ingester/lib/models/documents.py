@@ -9,15 +9,15 @@ import sqlalchemy as sa
 from pydantic import computed_field
 from sqlmodel import Field
 
+from soliplex.ingester.lib.enums import ArtifactType, HistoryAction
 from soliplex.ingester.lib.models.base import Table
-from soliplex.ingester.lib.models.columns import JSON, EnumText, UtcDateTime, one_of, utcnow
-from soliplex.ingester.lib.models.enums import ArtifactType, HistoryAction
+from soliplex.ingester.lib.models.columns import IDS_ARE_NEVER_REUSED, JSON, EnumText, UtcDateTime, one_of, utcnow
 
 
 class DocumentBatch(Table, table=True):
     """Documents that were ingested together."""
 
-    __table_args__ = (sa.Index("ix_documentbatch_source", "source"),)
+    __table_args__ = (sa.Index("ix_documentbatch_source", "source"), IDS_ARE_NEVER_REUSED)
 
     id: int | None = Field(default=None, primary_key=True)
     name: str
@@ -56,6 +56,7 @@ class DocumentURI(Table, table=True):
         sa.Index("ix_documenturi_source", "source", "uri"),
         sa.Index("ix_documenturi_doc_hash", "doc_hash"),
         sa.Index("ix_documenturi_batch_id", "batch_id", "id"),
+        IDS_ARE_NEVER_REUSED,
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -75,6 +76,7 @@ class DocumentURIHistory(Table, table=True):
         sa.Index("ix_documenturihistory_doc_uri_id", "doc_uri_id", "version"),
         sa.Index("ix_documenturihistory_hash", "hash"),
         sa.Index("ix_documenturihistory_batch_id", "batch_id"),
+        IDS_ARE_NEVER_REUSED,
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -110,6 +112,8 @@ class DocumentBytes(Table, table=True):
 class DocumentRemoval(Table, table=True):
     """What is still stored of a document whose rows are gone: written by the transaction that deletes the rows.
 
+    For a document that lives on, a row says that RAG databases have to be told where: a place was added or deleted.
+
     A crash in between leaves the removal to be finished later. Content that is uploaded again withdraws a removal that
     has not been started, and waits for one that has.
     """
@@ -121,7 +125,7 @@ class DocumentRemoval(Table, table=True):
 
     doc_hash: str = Field(primary_key=True)
     target: str = Field(primary_key=True)
-    """`artifacts`, or the resource key of a RAG database."""
+    """`artifacts`; the resource key of a RAG database; or `places`, for all RAG databases that hold the document."""
     requested_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
     started_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     holder: str | None = None

@@ -75,11 +75,18 @@ class PostgresLink:
                 raise AssertionError(f"{call.statement.name} was not the last statement")
         except StopIteration as done:
             return done.value
-        async with self._connection.transaction():
-            return await self._drive(script, call)
+        try:
+            async with self._connection.transaction():
+                return await self._drive(script, call)
+        except asyncio.CancelledError:
+            # It may have been cancelled when BEGIN was under way, or ROLLBACK: the connection would go back into its
+            # pool with an open transaction, whose locks nobody releases and which swallows what others do in it.
+            self._connection.terminate()
+            raise
 
     async def read(self, call: Call) -> Rows:
-        rows: Any = await self._connection.fetch(call.statement.postgres, *_values(call))
+        text = call.statement.postgres or call.statement.refuse("PostgreSQL")
+        rows: Any = await self._connection.fetch(text, *_values(call))
         return rows
 
     async def _drive[R](self, script: Script[R], call: Call) -> R:
@@ -112,8 +119,9 @@ def _drive_on_sqlite[R](connection: sqlite3.Connection, script: Script[R]) -> R:
 
 
 def _read_on_sqlite(connection: sqlite3.Connection, call: Call) -> list[sqlite3.Row]:
+    text = call.statement.sqlite or call.statement.refuse("SQLite")
     values = {name: _for_sqlite(value) for name, value in call.parameters.items()}
-    return connection.execute(call.statement.sqlite, values).fetchall()
+    return connection.execute(text, values).fetchall()
 
 
 class ThreadLink:
@@ -144,8 +152,10 @@ class ThreadLink:
         return run_on_sqlite(self._connection, script)
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
-        self._thread.shutdown(wait=False)
+        try:
+            await self._hop(self._connection.close)
+        finally:
+            self._thread.shutdown(wait=False)
 
 
 class LoopLink:

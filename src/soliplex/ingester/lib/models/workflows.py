@@ -7,11 +7,14 @@ A `runstep` row is the one unit of work. It can be claimed when it is *ready*:
 `available_at` is set only while a step waits for its time; the claim clears it when that time has come, so the indexes
 that the claim walks hold rows that can be taken now and nothing else: neither blocked, delayed, running nor finished
 ones.
+
+A step that waits for a signal is PENDING, names the signal's key in `awaits`, and its `available_at` is the moment at
+which it stops waiting (`NEVER`, if it waits for ever). So the index of ready steps never holds a step that waits.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -19,17 +22,27 @@ from pydantic import computed_field
 from sqlalchemy import event
 from sqlmodel import Field
 
-from soliplex.ingester.lib.models.base import Table
-from soliplex.ingester.lib.models.columns import JSON, EnumText, UtcDateTime, one_of, partial_index, utcnow
-from soliplex.ingester.lib.models.documents import seconds_between
-from soliplex.ingester.lib.models.enums import (
+from soliplex.ingester.lib.enums import (
     VALID_TRANSITIONS,
     Isolation,
     LifeCycleEvent,
     ResourceLockKind,
     RunStatus,
 )
+from soliplex.ingester.lib.models.base import Table
+from soliplex.ingester.lib.models.columns import (
+    IDS_ARE_NEVER_REUSED,
+    JSON,
+    EnumText,
+    UtcDateTime,
+    one_of,
+    partial_index,
+    utcnow,
+)
+from soliplex.ingester.lib.models.documents import seconds_between
 
+NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""The `available_at` of a step that waits for a signal without a limit of time."""
 FINAL = "status IN ('COMPLETED', 'FAILED', 'CANCELLED')"
 READY = "status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL"
 BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
@@ -45,7 +58,7 @@ class RunGroup(Table, table=True):
         sa.Index("ix_rungroup_batch_id", "batch_id", "id"),
         sa.Index("ix_rungroup_status", "status", "id"),
         # Every finished batch of steps may update the row: room on the page keeps those updates off the indexes.
-        {"postgresql_with": {"fillfactor": 50}},
+        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 50}},
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -84,8 +97,17 @@ class WorkflowRun(Table, table=True):
         sa.Index("ix_workflowrun_batch_id", "batch_id", "id"),
         sa.Index("ix_workflowrun_doc_id", "doc_id"),
         partial_index("ix_workflowrun_troubled", "batch_id", "id", where=TROUBLED_RUNS),
+        partial_index(
+            "ix_workflowrun_run_key", "workflow_definition_id", "run_key", where="run_key IS NOT NULL", unique=True
+        ),
+        partial_index("ix_workflowrun_deadline", "deadline", where="deadline IS NOT NULL AND completed_date IS NULL"),
+        partial_index(
+            "ix_workflowrun_parent_step_id",
+            "parent_step_id",
+            where="parent_step_id IS NOT NULL AND completed_date IS NULL",
+        ),
         # No index holds what changes with every step or start: on a page with room those updates touch none.
-        {"postgresql_with": {"fillfactor": 60}},
+        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 60}},
     )
 
     id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
@@ -108,6 +130,12 @@ class WorkflowRun(Table, table=True):
     failed_steps: int = 0
     queue_key: int = Field(default=0, sa_type=sa.BigInteger)
     cancel_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    run_key: str | None = None
+    """A name that the starter gave the run: a second run of the workflow with the same one is not started."""
+    deadline: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    """The moment at which the run fails if it has not ended."""
+    parent_step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
+    """The step, of another run, that waits for the end of this one."""
 
     @computed_field
     @property
@@ -160,8 +188,10 @@ class RunStep(Table, table=True):
             "ix_runstep_parent_step_id", "parent_step_id", "item_index", where="parent_step_id IS NOT NULL", unique=True
         ),
         partial_index("ix_runstep_resource_key", "resource_key", where="resource_key IS NOT NULL"),
+        partial_index("ix_runstep_awaits", "awaits", "id", where="awaits IS NOT NULL"),
         # Two updates a step: vacuum early, at full speed, or dead entries pile up at the head of the ready index.
-        {
+        IDS_ARE_NEVER_REUSED
+        | {
             "postgresql_with": {
                 "fillfactor": 70,
                 "autovacuum_vacuum_scale_factor": 0.02,
@@ -201,12 +231,72 @@ class RunStep(Table, table=True):
     optional: bool = False
     input: Any = Field(default=None, sa_type=JSON, nullable=True)
     output: Any = Field(default=None, sa_type=JSON, nullable=True)
+    state: Any = Field(default=None, sa_type=JSON, nullable=True)
+    """What the handler asked to be given back at its next call."""
+    awaits: str | None = None
+    """The key of the signal that the step waits for."""
+    answer: Any = Field(default=None, sa_type=JSON, nullable=True)
+    """The payload of the signal that ended the step's last wait."""
+    repeats: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """How often the handler asked to be called again."""
+    max_failures: int | None = None
+    """Of a map step: how many of its tasks may fail before the step does. None: it fails with the first."""
+    failed_tasks: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Of a map step: how many of its tasks have failed so far."""
+    gather: bool = Field(default=True, sa_column_kwargs={"server_default": sa.true()})
+    """Of a map step: whether its output is the list of what its tasks gave."""
 
     @computed_field
     @property
     def duration(self) -> float | None:
         """Seconds the step took."""
         return seconds_between(self.start_date, self.completed_date)
+
+
+class Signal(Table, table=True):
+    """A message under a key, for the one step that waits for that key, or will.
+
+    A new one has yet to be compared with the steps that wait. One that is not new was compared, and nobody waited: the
+    next step that waits for its key takes it.
+    """
+
+    __table_args__ = (
+        sa.Index("ix_signal_key", "key", "id"),
+        partial_index("ix_signal_new", "id", where="is_new"),
+        IDS_ARE_NEVER_REUSED,
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    key: str
+    payload: Any = Field(default=None, sa_type=JSON, nullable=True)
+    created_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    is_new: bool = True
+
+
+class StepAttempt(Table, table=True):
+    """An attempt of a step that failed. Those that succeed leave no row."""
+
+    __table_args__ = (
+        sa.Index("ix_stepattempt_step_id", "step_id", "id"),
+        IDS_ARE_NEVER_REUSED,
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    step_id: int = Field(sa_type=sa.BigInteger)
+    attempt: int
+    """Counted from 1 for each call of the handler."""
+    worker_id: str | None = None
+    start_date: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    end_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    error_type: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+
+    @computed_field
+    @property
+    def duration(self) -> float | None:
+        """Seconds the attempt took."""
+        return seconds_between(self.start_date, self.end_date)
 
 
 class RunStepDependency(Table, table=True):
@@ -228,7 +318,7 @@ class RunStepDependency(Table, table=True):
 class StepConfig(Table, table=True):
     """The configuration of a step together with all that came before it: the key under which artifacts are shared."""
 
-    __table_args__ = (sa.UniqueConstraint("step_type", "cuml_hash"),)
+    __table_args__ = (sa.UniqueConstraint("step_type", "cuml_hash"), IDS_ARE_NEVER_REUSED)
 
     id: int | None = Field(default=None, primary_key=True)
     created_date: datetime | None = Field(default_factory=utcnow, sa_type=UtcDateTime)
@@ -242,7 +332,7 @@ class StepConfig(Table, table=True):
 class ConfigSet(Table, table=True):
     """A parameter set as it was when it was used."""
 
-    __table_args__ = (sa.UniqueConstraint("yaml_id", "yaml_hash"),)
+    __table_args__ = (sa.UniqueConstraint("yaml_id", "yaml_hash"), IDS_ARE_NEVER_REUSED)
 
     id: int | None = Field(default=None, primary_key=True)
     yaml_id: str
@@ -279,6 +369,7 @@ class LifecycleHistory(Table, table=True):
         sa.Index("ix_lifecyclehistory_workflow_run_id", "workflow_run_id", "id"),
         partial_index("ix_lifecyclehistory_waiting", "available_at", "id", where="status IN ('PENDING', 'ERROR')"),
         partial_index("ix_lifecyclehistory_running", "worker_id", where="status = 'RUNNING'"),
+        IDS_ARE_NEVER_REUSED,
     )
 
     id: int | None = Field(default=None, primary_key=True, sa_type=BigId)

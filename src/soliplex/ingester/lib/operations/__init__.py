@@ -1,13 +1,17 @@
 """Documents: taking them in, what is known of them, their workflows, deleting them and all that is stored of them.
 
-    batches        documents that come in together         source_status  what a client has against what is stored
+    batches/       documents that come in together         source_status  what a client has against what is stored
     ingestion      bytes first, then rows                   sync_state     how far clients have followed their sources
     documents      what is known of them, their history     starting       runs for a batch, or for one document
     deletion       rows, in one transaction                 removals       bytes and RAG entries, after it
-    storage_check  whether what rows speak of is there      checks         what names and metadata may look like
-    fetches        runs for addresses                       joining        another run in a group that is under way
+    storage_check  whether what rows speak of is there      joining        another run in a group that is under way
+    fetches        runs for addresses
     metadata       what rules add to a document             rates          how fast documents were processed
     versions/      what a URI was, and going back to it     made           what steps made of them, and is stored
+    failures       which documents could not be processed, why, and whether to try again
+    activity       what is going on, and which documents it is about
+    documents_of_runs  the documents that runs name        forgetting     deleting their runs with them
+    kinds          which kinds of documents a workflow cannot read
     rag_check      whether a RAG database holds what was stored in it, and mending it
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
@@ -15,13 +19,19 @@ Stands on the engine, the stores and the RAG database. Knows no HTTP and no comm
 
 from __future__ import annotations
 
+from soliplex.ingester.lib.answers import DocumentCoverage, GroupCoverage, RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.lib.errors import DocumentURINotFoundError
+from soliplex.ingester.lib.operations.activity import Activity, recent_runs, running_steps
 from soliplex.ingester.lib.operations.batches import (
     BatchStatus,
+    BatchTimes,
     batch_status,
+    batch_times,
     create_batch,
     get_batch,
     list_batches,
     require_batch,
+    unfinished_batch,
 )
 from soliplex.ingester.lib.operations.deletion import (
     Deleted,
@@ -31,6 +41,7 @@ from soliplex.ingester.lib.operations.deletion import (
     delete_uris,
 )
 from soliplex.ingester.lib.operations.documents import (
+    MOST_URIS,
     DocumentDetails,
     document_history,
     document_info,
@@ -39,15 +50,25 @@ from soliplex.ingester.lib.operations.documents import (
     find_documents,
     record_histories,
     record_history,
+    uris_below,
 )
+from soliplex.ingester.lib.operations.documents_of_runs import documents_of
 from soliplex.ingester.lib.operations.errors import (
     BeingRemovedError,
-    DocumentURINotFoundError,
     NotParsedError,
     VersionGoneError,
     VersionNotFoundError,
 )
+from soliplex.ingester.lib.operations.failures import (
+    MOST_FAILURES,
+    FailedRun,
+    failures_of_group,
+    failures_of_source,
+    with_nothing_to_index,
+)
+from soliplex.ingester.lib.operations.group_coverage import group_coverage
 from soliplex.ingester.lib.operations.ingestion import NewDocument, ingest_document, ingest_received
+from soliplex.ingester.lib.operations.kinds import unread_kinds
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.rag_check import RagCheck, RagRepair, check_rag, repair_rag
 from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
@@ -58,9 +79,6 @@ from soliplex.ingester.lib.operations.starting import Started, check_target, sta
 from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
 from soliplex.ingester.lib.operations.sync_state import delete_sync_state, get_sync_state, put_sync_state
 from soliplex.ingester.lib.operations.versions import (
-    RolledBack,
-    StoredVersion,
-    VersionDiff,
     diff_versions,
     diff_versions_as_json,
     list_versions,
@@ -68,12 +86,19 @@ from soliplex.ingester.lib.operations.versions import (
 )
 
 __all__ = [
+    "MOST_FAILURES",
+    "MOST_URIS",
+    "Activity",
     "BatchStatus",
+    "BatchTimes",
     "BeingRemovedError",
     "Change",
     "Deleted",
+    "DocumentCoverage",
     "DocumentDetails",
     "DocumentURINotFoundError",
+    "FailedRun",
+    "GroupCoverage",
     "Ingested",
     "Made",
     "NewDocument",
@@ -91,6 +116,7 @@ __all__ = [
     "VersionGoneError",
     "VersionNotFoundError",
     "batch_status",
+    "batch_times",
     "check_rag",
     "check_target",
     "cleanup_orphans",
@@ -103,27 +129,37 @@ __all__ = [
     "diff_versions_as_json",
     "document_history",
     "document_info",
+    "documents_of",
     "documents_of_batch",
     "documents_of_source",
+    "failures_of_group",
+    "failures_of_source",
     "find_documents",
     "finish_removals",
     "get_batch",
     "get_sync_state",
+    "group_coverage",
     "ingest_document",
     "ingest_received",
     "list_batches",
     "list_versions",
     "processing_rates",
     "put_sync_state",
+    "recent_runs",
     "record_histories",
     "record_history",
     "removals_tended",
     "repair_rag",
     "require_batch",
     "roll_back",
+    "running_steps",
     "source_status",
     "start_document_workflow",
     "start_workflows",
     "stored_artifacts",
+    "unfinished_batch",
+    "unread_kinds",
+    "uris_below",
     "validate_storage",
+    "with_nothing_to_index",
 ]

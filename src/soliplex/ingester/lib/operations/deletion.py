@@ -1,6 +1,7 @@
 """Deleting: a URI, and with the last URI of a document the document itself, its runs, and all that is stored of it.
 
 With a URI go the contents that it had before, unless they live elsewhere or another URI can be rolled back to them.
+Where a document lives on is told to RAG databases.
 
 Rows go in one transaction, with a number of statements that does not depend on how many there are. Locks are taken in
 the order batches, documents, URIs, runs, groups. What was found before the locks were held may have changed meanwhile;
@@ -15,16 +16,22 @@ from datetime import datetime
 from itertools import batched
 from typing import Final
 
-from soliplex.ingester.lib.errors import ConflictError
+from soliplex.ingester.lib.errors import ConflictError, DocumentURINotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Call
 from soliplex.ingester.lib.models.transactions import Row, Script
-from soliplex.ingester.lib.operations.errors import DocumentURINotFoundError
-from soliplex.ingester.lib.operations.removals import ARTIFACTS, RAG, Removal, finish_removals, request_removals
+from soliplex.ingester.lib.operations.forgetting import forget_runs_of_documents
+from soliplex.ingester.lib.operations.removals import (
+    ARTIFACTS,
+    PLACES,
+    RAG,
+    Removal,
+    finish_removals,
+    request_removals,
+)
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.storage import StrayKind, find_strays, get_artifacts, remove_strays
-from soliplex.ingester.lib.wf.operations.forgetting import forget_runs_of_documents
 
 AT_ONCE: Final = 5_000
 """How many URIs one transaction deletes, so that nobody waits long for it."""
@@ -149,9 +156,20 @@ def _delete_script(find: Call, now: datetime) -> Script[Deleted]:
     left = yield SQL.hashes_without_uris(hashes=hashes)
     # Contents of earlier versions: one whose successor was never stored may still be found by searches.
     unreachable = yield SQL.hashes_without_history(hashes=earlier)
-    deleted = yield from _delete_documents(sorted({row["hash"] for row in (*left, *unreachable)}), now)
+    doomed = {row["hash"] for row in (*left, *unreachable)}
+    deleted = yield from _delete_documents(sorted(doomed), now)
     deleted.document_uris, deleted.uri_history = len(ids), len(history)
+    deleted.removals += yield from _tell_places(sorted({*hashes, *earlier} - doomed), now)
     return deleted
+
+
+def _tell_places(hashes: list[str], now: datetime) -> Script[list[Removal]]:
+    """Let RAG databases say of documents that live elsewhere that they do so, and not here."""
+    if not hashes:
+        return []
+    places = [(row["doc_hash"], PLACES) for row in (yield SQL.living_documents(hashes=hashes))]
+    yield from request_removals(places, now)
+    return places
 
 
 def _facts(rows: Sequence[Row]) -> set[tuple[int, str, int | None]]:
@@ -181,13 +199,14 @@ def _delete_documents(hashes: list[str], now: datetime) -> Script[Deleted]:
         (doc_hash, key) for doc_hash, keys in forgotten.resources.items() for key in sorted(keys) if key.startswith(RAG)
     ]
     removals = [*((doc_hash, ARTIFACTS) for doc_hash in hashes), *databases]
+    yield SQL.drop_removals(hashes=hashes, target=PLACES)
     yield from request_removals(removals, now)
     yield SQL.delete_documents(hashes=hashes)
     return Deleted(
         documents=len(hashes),
-        workflow_runs=forgotten.runs,
-        run_steps=forgotten.steps,
-        lifecycle_history=forgotten.events,
+        workflow_runs=forgotten.deleted.runs,
+        run_steps=forgotten.deleted.steps,
+        lifecycle_history=forgotten.deleted.events,
         removals=removals,
     )
 

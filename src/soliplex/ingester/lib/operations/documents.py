@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlmodel import col, func, select
@@ -16,10 +16,13 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.batches import get_batch
-from soliplex.ingester.lib.operations.checks import checked_name, checked_uri
-from soliplex.ingester.lib.operations.sql import SQL
+from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.storable import checked_integer, checked_name, checked_uri, see_storable_text, unstorable_in
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, Page, Paging
 from soliplex.ingester.lib.wf.views.paging import read_page
+
+MOST_URIS: Final = 10_000
+"""URIs that are read or deleted by one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,19 @@ async def documents_of_batch(batch_id: int, *, paging: Paging = FIRST_ROWS) -> P
     """The URIs of a batch, in the order they were first uploaded."""
     await get_batch(batch_id)
     return await _uris(DocumentURI.batch_id == batch_id, paging)
+
+
+async def uris_below(source: str, beginning: str = "", *, after: str = "", most: int = MOST_URIS) -> list[str]:
+    """The URIs of a source that begin so, in their order, from the one after `after` on; so many at a time."""
+    call = SQL.uris_below(
+        source=checked_name("source", source),
+        beginning=beginning,
+        after=after,
+        most=checked_integer("limit", most, least=1),
+    )
+    for field, text in {"uri_prefix": beginning, "after": after}.items():
+        see_storable_text(field, text)
+    return [row["uri"] for row in await read(call)]
 
 
 async def find_documents(pattern: str, *, paging: Paging = FIRST_ROWS) -> Page[DocumentURI]:
@@ -110,6 +126,6 @@ async def record_histories(
 
 def _known_form(doc_hash: str) -> str:
     """The hash as it is stored; what cannot be one does not exist."""
-    if "\x00" in doc_hash or not doc_hash.isascii():
+    if not doc_hash.isascii() or unstorable_in(doc_hash):
         raise NotFoundError("document", doc_hash)
     return doc_hash

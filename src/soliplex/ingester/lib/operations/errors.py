@@ -5,17 +5,6 @@ from __future__ import annotations
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 
 
-class DocumentURINotFoundError(NotFoundError):
-    """No document lives at this URI of this source."""
-
-    def __init__(self, uri: str, source: str, *, hint: str | None = None) -> None:
-        super().__init__("document URI", uri)
-        text = f"document URI {uri!r} of source {source!r} does not exist"
-        self.args = (f"{text}; {hint}" if hint else text,)
-        self.uri = uri
-        self.source = source
-
-
 class BeingRemovedError(ConflictError):
     """The bytes of this document are being removed at this moment: what is kept now might go with them."""
 

@@ -12,8 +12,8 @@ from soliplex.ingester.lib.fetching import see_scheme
 from soliplex.ingester.lib.models import Database, WorkflowStepType
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.batches import get_batch
-from soliplex.ingester.lib.operations.checks import checked_meta, checked_name, checked_uri
-from soliplex.ingester.lib.operations.starting import Started, plan_start
+from soliplex.ingester.lib.operations.starting import Started, plan_start, run_params
+from soliplex.ingester.lib.storable import checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.runs import NewRun
 from soliplex.ingester.lib.wf.operations.starting import add_runs, new_group
@@ -26,7 +26,7 @@ MOST_AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """A document to be fetched: `file://`, `s3://` or `http(s)://`."""
+    """A document to be fetched, from an address of a scheme that `lib/fetching` knows."""
 
     uri: str
     source: str
@@ -63,7 +63,7 @@ async def start_fetches(
     batch = await get_batch(batch_id)
     start = plan_start(workflow_id or FETCH_WORKFLOW, param_id, batch_id=batch_id, priority=priority, now=None)
     see_that_it_ingests(start.workflow)
-    runs = [NewRun(input=fetch.as_input()) for fetch in fetches]
+    runs = [NewRun(input=fetch.as_input(), params=run_params(start, fetch.source)) for fetch in fetches]
 
     def script() -> Script[tuple[int, list[int]]]:
         group_id = yield from new_group(start, batch.name)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.mime import detect_mime_type, needs_file
 from soliplex.ingester.lib.operations.batches import require_batch
-from soliplex.ingester.lib.operations.checks import checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.operations.errors import BeingRemovedError
 from soliplex.ingester.lib.operations.recording import Arrival, Ingested, record
+from soliplex.ingester.lib.storable import checked_integer, checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.storage import Artifacts, Received, get_artifacts
 
 LOOK_AGAIN: Final = 0.05
@@ -36,6 +36,8 @@ class NewDocument:
     mime_type: str | None = None
     """What the sender says it is; it counts where the bytes and the name do not say."""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    priority: int | None = None
+    """Of its runs, in place of what the batch is started with; 0 takes back what was said before, None leaves it."""
 
     def checked(self) -> NewDocument:
         """The same, or InvalidInputError for what cannot be stored."""
@@ -45,6 +47,7 @@ class NewDocument:
             source=checked_name("source", self.source),
             mime_type=checked_name("mime_type", self.mime_type) if self.mime_type else None,
             meta=checked_meta("doc_meta", self.meta),
+            priority=None if self.priority is None else checked_integer("priority", self.priority),
         )
 
 
@@ -83,6 +86,7 @@ def _arrival(received: Received, new: NewDocument, mime_type: str) -> Arrival:
         source=new.source,
         batch_id=new.batch_id,
         meta=new.meta,
+        priority=new.priority,
     )
 
 

@@ -12,7 +12,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.sql import SQL
-from soliplex.ingester.lib.operations.starting import plan_start
+from soliplex.ingester.lib.operations.starting import newest_place, plan_start, run_params
 from soliplex.ingester.lib.wf.operations.runs import NewRun
 from soliplex.ingester.lib.wf.operations.starting import add_runs, hold_group
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -26,7 +26,7 @@ async def join_group(
     param_id: str | None,
     batch_id: int | None,
     priority: int = 0,
-    run_params: Mapping[str, Any] | None = None,
+    more_params: Mapping[str, Any] | None = None,
 ) -> int:
     """The document's run of this workflow in this group, which is started where there is none yet.
 
@@ -42,7 +42,9 @@ async def join_group(
         found = yield SQL.run_in_group(group_id=group_id, hash=doc_hash, workflow_id=start.workflow.id)
         if found:
             return found[0]["id"]
-        return (yield from add_runs(start, group_id, [NewRun(doc_id=doc_hash, params=run_params)]))[0]
+        place = yield from newest_place(doc_hash)
+        params = run_params(start, place.source, more_params)
+        return (yield from add_runs(start, group_id, [NewRun(doc_id=doc_hash, params=params)]))[0]
 
     run_id = await Database.transact(script())
     work_is_ready()

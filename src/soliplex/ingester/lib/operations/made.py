@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from soliplex.ingester.lib.models import ARTIFACTS_OF_STEP, ArtifactType, WorkflowStepType
+from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.step_types import artifacts_of
 from soliplex.ingester.lib.storage import get_artifacts
 
 
@@ -29,11 +30,8 @@ async def stored_artifacts(hashes: Iterable[str]) -> dict[str, list[Made]]:
 
 
 def kinds_of(step_type: str) -> tuple[ArtifactType, ...]:
-    """The kinds of artifacts that a step of this type makes."""
-    if step_type not in WorkflowStepType:
-        return (ArtifactType.CUSTOM,)
-    made = ARTIFACTS_OF_STEP.get(WorkflowStepType(step_type), ())
-    return tuple(kind for kind in made if kind is not ArtifactType.DOC)
+    """The kinds of artifacts that a step of this type makes of a document that is stored."""
+    return tuple(kind for kind in artifacts_of(step_type) if kind is not ArtifactType.DOC)
 
 
 async def _possible(hashes: Sequence[str]) -> dict[str, list[Made]]:

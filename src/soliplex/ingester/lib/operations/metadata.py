@@ -9,8 +9,8 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script, json_of
-from soliplex.ingester.lib.operations.checks import checked_meta
 from soliplex.ingester.lib.operations.sql import SQL
+from soliplex.ingester.lib.storable import checked_meta
 
 
 async def add_metadata(doc_hash: str, found: Mapping[str, Any], *, keep_existing: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What may be wrong with a document, and what mends it:
                                                                                       nobody's are deleted
     missing    it was stored, lives at a URI, and is not there                        it is stored again
     stale      it is there, and lives at no URI any more                              it is deleted
+    misplaced  it is there, and said to live elsewhere than it does                   its places are written again
 
 Storing again is a run like any other: nothing is parsed or embedded whose artifact is still there. Documents that are
 on their way, or that somebody else has put into the database, are left alone. What is known of a document that was
@@ -15,16 +16,20 @@ stored goes with its run: after its run group was deleted, nobody misses it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.models import Database, ResourceLockKind
+from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Script, json_of
+from soliplex.ingester.lib.operations.placing import others_at_places, places_of_contents
+from soliplex.ingester.lib.operations.removals import PATIENCE, finish_removals, request_removals
 from soliplex.ingester.lib.operations.sql import SQL, read
-from soliplex.ingester.lib.operations.starting import plan_start
+from soliplex.ingester.lib.operations.starting import newest_place, plan_start, run_params
 from soliplex.ingester.lib.rag.inspection import RagContents, contents_of
+from soliplex.ingester.lib.rag.metadata import Placement
 from soliplex.ingester.lib.rag.writing import delete_by_ids, rag_id
 from soliplex.ingester.lib.wf.operations.runs import NewRun
 from soliplex.ingester.lib.wf.operations.starting import Start, add_runs, new_group
@@ -43,6 +48,7 @@ class RagCheck:
     """Ids in the RAG database."""
     missing: list[str] = field(default_factory=list[str])
     stale: list[str] = field(default_factory=list[str])
+    misplaced: list[str] = field(default_factory=list[str])
     ways: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """By the id of a document that can be stored again: the workflow and the parameter set that stored it."""
     hashes: dict[str, str] = field(default_factory=dict[str, str])
@@ -51,7 +57,7 @@ class RagCheck:
 
     @property
     def is_whole(self) -> bool:
-        return not (self.half or self.missing or self.stale)
+        return not (self.half or self.missing or self.stale or self.misplaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class RagRepair:
     run_group_ids: list[int]
     stored_again: int
     deleted: int
+    placed: int
     left: list[str]
     """Half stored, and no run is known that could store them again: somebody has to ingest them once more."""
 
@@ -73,23 +80,28 @@ async def check_rag(path: str, *, max_wait: float | None = 10.0) -> RagCheck:
         stored = {row["doc_id"]: row for row in await read(SQL.stored_under_key(key=key))}
         under_way = {row["doc_id"] for row in await read(SQL.being_stored_under_key(key=key))}
         known = [doc_hash for doc_hash in contents.hashes.values() if doc_hash is not None]
-        living = {row["doc_hash"] for row in await read(SQL.living_documents(hashes=known))}
+        living = await places_of_contents(known)
+        # What stood where they will live is said to live there until they are stored.
+        overtaken = (await others_at_places(under_way)).moved
     expected = {rag_id(doc_hash): row for doc_hash, row in stored.items() if not _is_skipped(row)}
     moving = {rag_id(doc_hash) for doc_hash in under_way}
+    half = sorted(each for each in contents.ids - moving if not contents.is_whole(each, _chunks(expected, each)))
+    excused = {*moving, *half, *map(rag_id, overtaken)}
     return RagCheck(
         path,
         documents=len(contents.metas),
-        half=sorted(each for each in contents.ids - moving if not contents.is_whole(each, _chunks(expected, each))),
+        half=half,
         missing=sorted(expected.keys() - contents.ids - moving),
-        stale=sorted(_stale(contents, living, moving)),
+        stale=sorted(_stale(contents, living.keys(), moving)),
+        misplaced=sorted(_misplaced(contents, living) - excused),
         ways={each: (row["workflow_definition_id"], row["param_definition_id"]) for each, row in expected.items()},
-        hashes={rag_id(doc_hash): doc_hash for doc_hash in stored},
+        hashes={rag_id(doc_hash): doc_hash for doc_hash in (*stored, *living)},
         nameless=contents.ids - contents.hashes.keys() - moving,
     )
 
 
 async def repair_rag(check: RagCheck, *, max_wait: float | None = 10.0) -> RagRepair:
-    """Store again what is half there or missing, and delete what lives nowhere."""
+    """Store again what is half there or missing, delete what lives nowhere, and say of the rest where it lives."""
     broken = [each for each in (*check.half, *check.missing) if each not in check.stale]
     again = [each for each in broken if each in check.ways]
     groups = await _store_again(check, again)
@@ -97,8 +109,17 @@ async def repair_rag(check: RagCheck, *, max_wait: float | None = 10.0) -> RagRe
     if doomed:
         async with rag.hold_rag_lock(check.path, holder_kind=ResourceLockKind.CLI, max_wait=max_wait) as lock:
             await delete_by_ids(check.path, doomed, fence=lock)
+    await _place(check, max_wait)
     left = sorted({*broken} - {*again} - {*doomed})
-    return RagRepair(groups, stored_again=len(again), deleted=len(doomed), left=left)
+    return RagRepair(groups, stored_again=len(again), deleted=len(doomed), placed=len(check.misplaced), left=left)
+
+
+async def _place(check: RagCheck, max_wait: float | None) -> None:
+    """As if a place had just come or gone: what cannot be written now is written later."""
+    key = rag.rag_resource_key(check.path)
+    removals = [(check.hashes[each], key) for each in check.misplaced]
+    await Database.transact(request_removals(removals, utcnow()))
+    await finish_removals(removals, patience=PATIENCE if max_wait is None else max_wait)
 
 
 def _is_skipped(row: Any) -> bool:
@@ -110,7 +131,13 @@ def _chunks(expected: dict[str, Any], document_id: str) -> int | None:
     return json_of(expected[document_id], "output").get("chunks") if document_id in expected else None
 
 
-def _stale(contents: RagContents, living: set[str], moving: set[str]) -> set[str]:
+def _misplaced(contents: RagContents, living: Mapping[str, Sequence[Placement]]) -> set[str]:
+    """Documents of ours that are said to live elsewhere than they do."""
+    ours = {each: doc_hash for each, doc_hash in contents.hashes.items() if doc_hash is not None and doc_hash in living}
+    return {each for each, doc_hash in ours.items() if contents.places[each] != frozenset(living[doc_hash])}
+
+
+def _stale(contents: RagContents, living: Collection[str], moving: set[str]) -> set[str]:
     """Documents of ours that live nowhere."""
     ours = {each for each, doc_hash in contents.hashes.items() if doc_hash is not None and doc_hash not in living}
     return ours - moving
@@ -132,5 +159,9 @@ async def _store_again(check: RagCheck, ids: Sequence[str]) -> list[int]:
 def _start(start: Start, hashes: Sequence[str]) -> Script[int]:
     """One group for all of them; a document that was deleted meanwhile fails alone, with words that say so."""
     group_id = yield from new_group(start, GROUP)
-    yield from add_runs(start, group_id, [NewRun(doc_id=doc_hash) for doc_hash in hashes])
+    runs: list[NewRun] = []
+    for doc_hash in hashes:
+        place = yield from newest_place(doc_hash)
+        runs.append(NewRun(doc_id=doc_hash, params=run_params(start, place.source)))
+    yield from add_runs(start, group_id, runs)
     return group_id

@@ -24,9 +24,11 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Row, Script, json_of
 from soliplex.ingester.lib.operations.errors import BeingRemovedError
-from soliplex.ingester.lib.operations.removals import ARTIFACTS
+from soliplex.ingester.lib.operations.removals import ARTIFACTS, PLACES, request_removals
 from soliplex.ingester.lib.operations.sql import SQL
 
+PRIORITY: Final = "_priority"
+"""Among the metadata of a document, how urgent its uploader says it is."""
 TRIES: Final = 20
 SHORT_WAIT: Final = "100ms"
 """How long a group waits for a lock. Other uploads hold theirs for milliseconds."""
@@ -66,6 +68,16 @@ class Arrival:
     source: str
     batch_id: int
     meta: Mapping[str, Any]
+    priority: int | None = None
+
+    def added_to(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """The metadata of the content: what is said last of it holds, and what is not said again stays."""
+        merged = {**before, **self.meta}
+        if self.priority:
+            merged[PRIORITY] = self.priority
+        elif self.priority is not None:
+            merged.pop(PRIORITY, None)
+        return merged
 
     @property
     def place(self) -> tuple[str, str]:
@@ -128,9 +140,12 @@ def recorded(
     yield SQL.begin_recording(patience=patience)
     refused = yield from _refused(arrivals)
     accepted = [arrival for arrival in arrivals if arrival.doc_hash not in refused]
-    yield from _record_documents({arrival.doc_hash: arrival for arrival in accepted})
+    known = yield from _record_documents({arrival.doc_hash: arrival for arrival in accepted})
     changes = yield from _record_uris({arrival.place: arrival for arrival in accepted})
     yield from _record_history(changes.values(), now)
+    # Content that was here before may be in RAG databases, which do not know of its new place; and no run may follow.
+    moved = (each for each in changes.values() if each.doc_hash in known and each.change is not Change.NOTHING)
+    yield from request_removals([(each.doc_hash, PLACES) for each in moved], now)
     return [refused.get(arrival.doc_hash) or changes[arrival.place] for arrival in arrivals]
 
 
@@ -146,25 +161,26 @@ def _refused(arrivals: Sequence[Arrival]) -> Script[dict[str, BeingRemovedError 
     }
 
 
-def _record_documents(arrivals: Mapping[str, Arrival]) -> Script[None]:
-    waiting = dict(sorted(arrivals.items()))
+def _record_documents(arrivals: Mapping[str, Arrival]) -> Script[set[str]]:
+    """Gives the hashes of those that were known."""
+    waiting, known = dict(sorted(arrivals.items())), set[str]()
     for _ in range(TRIES):
         if not waiting:
-            return
-        values = [[each.doc_hash, each.mime_type, each.size, to_json(dict(each.meta))] for each in waiting.values()]
+            return known
+        values = [[each.doc_hash, each.mime_type, each.size, to_json(each.added_to({}))] for each in waiting.values()]
         for row in (yield SQL.insert_documents(documents=Json(values))):
             del waiting[row["hash"]]
         if waiting:
             for row in (yield SQL.lock_known_documents(hashes=list(waiting))):
-                yield from _merge_meta(row, waiting.pop(row["hash"]).meta)
+                known.add(row["hash"])
+                yield from _merge_meta(row, waiting.pop(row["hash"]))
         # What is left was deleted while we waited for it.
     raise ConflictError(f"document {next(iter(waiting))} comes and goes: try again later")
 
 
-def _merge_meta(document: Row, meta: Mapping[str, Any]) -> Script[None]:
-    """What is said last of a document holds; what is not said again stays."""
+def _merge_meta(document: Row, arrival: Arrival) -> Script[None]:
     before = json_of(document, "doc_meta")
-    merged = {**before, **meta}
+    merged = arrival.added_to(before)
     if merged != before:
         yield SQL.set_document_meta(hash=document["hash"], meta=Json(merged))
 

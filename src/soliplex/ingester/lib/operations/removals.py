@@ -1,4 +1,5 @@
-"""Removing what is stored of documents that have no rows any more: their bytes, their artifacts, their RAG entries.
+"""Removing what is stored of documents that have no rows any more: their bytes, their artifacts, their RAG entries; and
+telling RAG databases where documents live that have lost a place, or got another.
 
 The transaction that deletes a document's rows writes a removal for each place where something of it is stored. What
 follows is done after the commit, and again later where a crash or a locked RAG database came in between:
@@ -7,6 +8,13 @@ follows is done after the commit, and again later where a crash or a locked RAG 
 
 An upload of the same content that finds a removal begun waits for its end; one that comes first makes it void. Both
 hold the content while they look (`hold_contents`), so neither can miss the other.
+
+The same rows tell of documents that live on. Targets, and what is done about them:
+
+    artifacts     bytes and artifacts go; before, what stores left behind tells which RAG databases hold the document
+    places        a place was added or deleted: becomes a row for each RAG database that may hold the document
+    rag:...       a RAG database: under its lock, and by the rows as they are then, the entry goes with a document that
+                  has no row, and says where it lives for one that does
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from itertools import batched
@@ -23,14 +31,22 @@ from uuid import uuid4
 
 from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script, single
+from soliplex.ingester.lib.operations.placing import (
+    databases_by_artifacts,
+    databases_of,
+    others_at_places,
+    places_of_contents,
+)
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.storage import get_artifacts
 
 ARTIFACTS: Final = "artifacts"
+PLACES: Final = "places"
 RAG: Final = "rag:"
 AT_ONCE: Final = 200
 """Each takes a lock on PostgreSQL, whose table of locks all transactions share."""
@@ -71,12 +87,8 @@ async def finish_removals(removals: Iterable[Removal] | None = None, *, patience
 @asynccontextmanager
 async def removals_tended(every: timedelta = timedelta(minutes=1)) -> AsyncGenerator[None]:
     """For the time of the block, finish again and again what was left over: for programs that live long."""
-    tending = asyncio.create_task(_tend(every))
-    try:
+    async with meanwhile(_tend(every)):
         yield
-    finally:
-        tending.cancel()
-        await asyncio.gather(tending, return_exceptions=True)
 
 
 async def _tend(every: timedelta) -> None:
@@ -98,44 +110,83 @@ def _stale_before() -> datetime:
 
 
 async def _finish(removals: Iterable[Removal], patience: float) -> int:
-    by_target: defaultdict[str, list[str]] = defaultdict(list)
+    waiting: defaultdict[str, set[str]] = defaultdict(set)
     for doc_hash, target in removals:
-        by_target[target].append(doc_hash)
+        waiting[target].add(doc_hash)
     finished = 0
-    for target, hashes in by_target.items():
-        for some in batched(sorted(hashes), AT_ONCE):
-            finished += await _remove_from(target, some, patience)
+    while waiting:
+        # Those first that tell which RAG databases are concerned: then each of these is written to once.
+        target = next((each for each in (PLACES, ARTIFACTS) if each in waiting), None) or next(iter(waiting))
+        for some in batched(sorted(waiting.pop(target)), AT_ONCE):
+            done = await _remove_from(target, some, patience)
+            finished += len(some) if done is not None else 0
+            for doc_hash, database in done or ():
+                waiting[database].add(doc_hash)
     return finished
 
 
-async def _remove_from(target: str, hashes: Sequence[str], patience: float) -> int:
+async def _remove_from(target: str, hashes: Sequence[str], patience: float) -> Sequence[Removal] | None:
+    """Gives the removals that this has led to; None where it failed."""
     holder = str(uuid4())
     begun = await Database.transact(_begin(target, hashes, holder, utcnow()))
+    further: Sequence[Removal] = ()
     try:
         if begun:
-            await _remove(target, begun, patience)
+            further = await _remove(target, begun, patience)
     except Exception as exc:  # noqa: BLE001  whatever LanceDB or a store raises: it stays to be removed later
         await Database.transact(single(SQL.give_up_removals(holder=holder)))
         is_a_mistake = not isinstance(exc, IngesterError | OSError)
-        words = "%d documents could not be removed from %s, and will be later: %s"
+        words = "%d documents could not be brought up to date in %s, and will be later: %s"
         _log.warning(words, len(begun), target, exc, exc_info=is_a_mistake)
-        return 0
+        return None
     await Database.transact(single(SQL.end_removals(holder=holder, hashes=begun)))
-    return len(hashes)
+    return further
 
 
 def _begin(target: str, hashes: Sequence[str], holder: str, now: datetime) -> Script[list[str]]:
     yield SQL.hold_contents(hashes=list(hashes))
-    yield SQL.drop_removals_of_documents(hashes=list(hashes), target=target)
+    if target == ARTIFACTS:
+        yield SQL.drop_removals_of_documents(hashes=list(hashes), target=target)
     rows = yield SQL.begin_removals(
         target=target, hashes=list(hashes), holder=holder, now=now, stale_before=now - STALE
     )
     return sorted(row["doc_hash"] for row in rows)
 
 
-async def _remove(target: str, hashes: Sequence[str], patience: float) -> None:
-    if target == ARTIFACTS:
-        await get_artifacts().delete_all(*hashes)
-    elif not await rag.is_absent(db_path := target.removeprefix(RAG)):
-        async with rag.hold_rag_lock(db_path, holder_kind=ResourceLockKind.WEB, max_wait=patience) as lock:
-            await rag.delete_documents(db_path, hashes, fence=lock)
+async def _remove(target: str, hashes: Sequence[str], patience: float) -> Sequence[Removal]:
+    match target:
+        case str() if target == ARTIFACTS:
+            # Not only the runs know of databases: they may have been deleted before.
+            further = await _requested(await databases_by_artifacts(hashes))
+            await get_artifacts().delete_all(*hashes)
+            return further
+        case str() if target == PLACES:
+            return await _requested(await databases_of(hashes))
+        case _:
+            await _bring_after(target, hashes, patience)
+            return ()
+
+
+async def _requested(removals: Collection[Removal]) -> Sequence[Removal]:
+    """Write them down before what told of them is gone."""
+    await Database.transact(request_removals(sorted(removals), utcnow()))
+    return sorted(removals)
+
+
+async def _bring_after(target: str, hashes: Sequence[str], patience: float) -> None:
+    """Let a RAG database hold nothing of documents that are gone, and say of the others where they live.
+
+    A document that was deleted and has come back since may still have an entry of before. If neither a run nor an
+    artifact tells of it, the next deletion could not find it: it goes now, and the next store brings it back.
+    """
+    db_path = target.removeprefix(RAG)
+    if await rag.is_absent(db_path):
+        return
+    async with rag.hold_rag_lock(db_path, holder_kind=ResourceLockKind.WEB, max_wait=patience) as lock:
+        # Under the lock: what comes back later is stored after this, and what was stored before is known here.
+        known = {row["hash"] for row in await read(SQL.known_documents(hashes=list(hashes)))}
+        stored_here = known & {doc_hash for doc_hash, database in await databases_of(known) if database == target}
+        if doomed := [doc_hash for doc_hash in hashes if doc_hash not in stored_here]:
+            await rag.delete_documents(db_path, doomed, fence=lock)
+        if places := await places_of_contents(stored_here):
+            await rag.place_documents(db_path, places, others_at_places, fence=lock)

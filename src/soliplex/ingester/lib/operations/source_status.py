@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.operations.checks import checked_name, see_storable_text
 from soliplex.ingester.lib.operations.deletion import delete_uris
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.pieces import PIECE, in_pieces
+from soliplex.ingester.lib.storable import checked_name, see_storable_text
 
 _PREFIXES: Final = ("sha256", "sha-256", "sha", "xx", "md5", "etag")
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun, WorkflowStepType
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.transactions import Script
-from soliplex.ingester.lib.operations.checks import LARGEST_INTEGER, checked_integer
+from soliplex.ingester.lib.models.transactions import Rows, Script
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
+from soliplex.ingester.lib.storable import LARGEST_INTEGER, checked_integer, unstorable_in
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.runs import NewRun
@@ -48,7 +50,7 @@ async def start_workflows(
     start = plan_start(workflow_id, param_id, batch_id=batch_id, priority=priority, now=now)
 
     def script() -> Script[tuple[int, list[int]]]:
-        name = yield from _hold_batch(batch_id)
+        name, source = yield from _hold_batch(batch_id)
         group_id = (yield from _newest_group(start)) if only_unparsed else None
         if group_id is None:
             group_id = yield from new_group(start, name)
@@ -56,8 +58,7 @@ async def start_workflows(
         else:
             yield from hold_group(group_id)
             rows = yield SQL.batch_documents_without_run(batch_id=batch_id, group_id=group_id)
-        runs = [NewRun(doc_id=row["doc_hash"]) for row in rows]
-        return group_id, (yield from add_runs(start, group_id, runs))
+        return group_id, (yield from _add_documents(start, group_id, source, rows))
 
     group_id, run_ids = await Database.transact(script())
     work_is_ready()
@@ -76,11 +77,10 @@ async def start_document_workflow(
     start = plan_start(workflow_id, param_id, batch_id=None, priority=priority, now=now)
 
     def script() -> Script[int]:
-        if "\x00" in doc_hash or not (yield SQL.lock_document(hash=doc_hash)):
+        if unstorable_in(doc_hash) or not (yield SQL.lock_document(hash=doc_hash)):
             raise NotFoundError("document", doc_hash)
-        rows = yield SQL.newest_batch_of_document(hash=doc_hash)
-        in_batch = replace(start, batch_id=rows[0]["batch_id"] if rows else None)
-        _, run_id = yield from start_run(in_batch, doc_hash)
+        place = yield from newest_place(doc_hash)
+        _, run_id = yield from start_run(replace(start, batch_id=place.batch_id), doc_hash, place.source)
         return run_id
 
     run_id = await Database.transact(script())
@@ -89,11 +89,49 @@ async def start_document_workflow(
     return created.run, created.steps
 
 
-def start_run(start: Start, doc_hash: str) -> Script[tuple[int, int]]:
+def _add_documents(start: Start, group_id: int, source: str, rows: Rows) -> Script[list[int]]:
+    """A run for each document, as urgent as its uploader said; where nothing was said, as the start says."""
+    urgent: defaultdict[int, list[NewRun]] = defaultdict(list)
+    params = run_params(start, source)
+    for row in rows:
+        urgent[_priority_of(row["priority"], start.priority)].append(NewRun(doc_id=row["doc_hash"], params=params))
+    run_ids: list[int] = []
+    for priority, runs in sorted(urgent.items(), reverse=True):
+        run_ids += yield from add_runs(replace(start, priority=priority), group_id, runs)
+    return run_ids
+
+
+def _priority_of(told: Any, otherwise: int) -> int:
+    """What the metadata of a document say, if it is a priority: clients may have written anything there."""
+    digits = str(told).removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(LARGEST_INTEGER))
+    return int(told) if is_number and abs(int(told)) <= LARGEST_INTEGER else otherwise
+
+
+def start_run(start: Start, doc_hash: str, source: str | None) -> Script[tuple[int, int]]:
     """Start one run in a group of its own, as part of a transaction that holds the document; gives both ids."""
     group_id = yield from new_group(start, None)
-    run_ids = yield from add_runs(start, group_id, [NewRun(doc_id=doc_hash)])
+    run_ids = yield from add_runs(start, group_id, [NewRun(doc_id=doc_hash, params=run_params(start, source))])
     return group_id, run_ids[0]
+
+
+def run_params(start: Start, source: str | None, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a run says of itself to clients and handlers, in the words of the field."""
+    told = {"param_id": start.params.id, "workflow_id": start.workflow.id, "source": source}
+    return {name: value for name, value in told.items() if value is not None} | dict(more or {})
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPlace:
+    """The batch and the source of the URI that a document got last; both None for one that lives nowhere."""
+
+    batch_id: int | None = None
+    source: str | None = None
+
+
+def newest_place(doc_hash: str) -> Script[NewestPlace]:
+    rows = yield SQL.newest_place_of_document(hash=doc_hash)
+    return NewestPlace(rows[0]["batch_id"], rows[0]["source"]) if rows else NewestPlace()
 
 
 def plan_start(
@@ -130,14 +168,15 @@ def resource_keys(workflow: WorkflowDefinition, params: ParameterSet) -> dict[st
     return keys
 
 
-def _hold_batch(batch_id: int) -> Script[str]:
+def _hold_batch(batch_id: int) -> Script[tuple[str, str]]:
+    """Keep the batch's documents from being deleted until the transaction is over; gives its name and its source."""
     if not 0 < batch_id <= LARGEST_INTEGER:
         raise NotFoundError("batch", batch_id)
     yield SQL.hold_batch(batch_id=batch_id)
     rows = yield SQL.find_batch(batch_id=batch_id)
     if not rows:
         raise NotFoundError("batch", batch_id)
-    return rows[0]["name"]
+    return rows[0]["name"], rows[0]["source"]
 
 
 def _newest_group(start: Start) -> Script[int | None]:

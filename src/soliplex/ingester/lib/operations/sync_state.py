@@ -11,8 +11,8 @@ from soliplex.ingester.lib.models import Database, SyncState
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, json_of
-from soliplex.ingester.lib.operations.checks import checked_meta, checked_name
 from soliplex.ingester.lib.operations.sql import SQL
+from soliplex.ingester.lib.storable import checked_meta, checked_name
 
 DEFAULT_BRANCH: Final = "main"
 

@@ -1,5 +1,6 @@
 """From a document's bytes to its text and structure.
 
+    coverage.py      how much of a PDF came through; completing, page_lines and words help it
     results.py       Parser, the one interface; Parsed, what each of them gives
     options.py       the parameters of the parse step
     registry.py      parsers by name

@@ -11,6 +11,8 @@ from soliplex.ingester.lib.parsing.results import Parsed
 if TYPE_CHECKING:
     from docling_core.types.doc.document import DoclingDocument
 
+    from soliplex.ingester.lib.parsing.coverage import Coverage
+
 SEARCHED_FOR_TITLE: Final = 10
 """Items at the beginning among which a title is looked for; a heading further down is one of a section."""
 
@@ -27,6 +29,8 @@ class PageText:
     width: float
     height: float
     paragraphs: Sequence[str]
+    text: str = ""
+    """As it was read: its lines not yet put together."""
 
 
 def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = False) -> DoclingDocument:
@@ -78,7 +82,13 @@ def of_pages(name: str, pages: Iterable[PageText]) -> DoclingDocument:
     return document
 
 
-def to_parsed(document: DoclingDocument, *, markdown: str | None = None, warnings: tuple[str, ...] = ()) -> Parsed:
+def to_parsed(
+    document: DoclingDocument,
+    *,
+    markdown: str | None = None,
+    warnings: tuple[str, ...] = (),
+    coverage: Coverage | None = None,
+) -> Parsed:
     """Markdown, JSON, the number of pages and the title of a document. What is Markdown already is kept as it is."""
     exported = document.export_to_dict()
     return Parsed(
@@ -87,6 +97,7 @@ def to_parsed(document: DoclingDocument, *, markdown: str | None = None, warning
         pages=len(document.pages) or None,
         title=title_of(exported),
         warnings=warnings,
+        coverage=coverage,
     )
 
 

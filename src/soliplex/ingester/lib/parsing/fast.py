@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soliplex.ingester.lib.parsing import office_text
+from soliplex.ingester.lib.parsing.completing import measure
+from soliplex.ingester.lib.parsing.coverage import layer_of
 from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
-    HTML,
     IMAGES,
     LEGACY,
-    SOURCE,
     STRUCTURED,
-    XML,
     extension_for,
     is_text,
     media_type,
 )
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.pdf_text import page_texts
-from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
+from soliplex.ingester.lib.parsing.plain_text import bare_text_document, plain_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.validation.remedies import CONVERT
 
@@ -44,24 +43,29 @@ class FastParser:
         if kind == "text/markdown":
             text = read_bounded(path)
             return to_parsed(plain_document(path.stem, text), markdown=text)
-        return to_parsed(_document(path, kind, options))
+        if kind == "application/pdf":
+            return _parse_pdf(path, options)
+        return to_parsed(_document(path, kind))
 
 
-def _document(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
+def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
+    pages = page_texts(path, options.page_range)
+    if not any(page.paragraphs for page in pages):
+        raise ParseFailedError(
+            "the PDF holds no text, only pictures of it; the parser 'local' with do_ocr: true can read them"
+        )
+    document = of_pages(path.stem, pages)
+    return to_parsed(document, coverage=measure(document, layer_of(pages)))
+
+
+def _document(path: Path, kind: str) -> DoclingDocument:
     name, extension = path.stem, extension_for(kind)
-    if kind == "application/pdf":
-        pages = page_texts(path, options.page_range)
-        if not any(page.paragraphs for page in pages):
-            raise ParseFailedError(
-                "the PDF holds no text, only pictures of it; the parser 'local' with do_ocr: true can read them"
-            )
-        return of_pages(name, pages)
     if kind == "message/rfc822":
         return of_paragraphs(name, office_text.mail_paragraphs(path))
     if extension in office_text.OFFICE:
         return of_paragraphs(name, office_text.office_paragraphs(path, extension))
     if is_text(kind):
-        return _text_document(name, read_bounded(path), kind)
+        return bare_text_document(name, read_bounded(path), kind)
     raise UnsupportedFormatError("fast", kind, _advice(kind))
 
 
@@ -69,11 +73,3 @@ def _advice(kind: str) -> str:
     if kind in STRUCTURED or kind in IMAGES or kind in LEGACY:
         return "the parsers 'local' and 'docling-serve' do: use one of them"
     return CONVERT
-
-
-def _text_document(name: str, text: str, kind: str) -> DoclingDocument:
-    if kind in HTML:
-        return of_paragraphs(name, office_text.html_paragraphs(text))
-    if kind in XML:
-        return of_paragraphs(name, office_text.xml_paragraphs(text))
-    return plain_document(name, text, is_source=kind in SOURCE)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from soliplex.ingester.lib.parsing.coverage import Coverage, merged_coverage
 from soliplex.ingester.lib.parsing.documents import title_of
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.pages import merged_documents
@@ -42,6 +43,7 @@ class About:
     characters: int
     title: str | None
     warnings: tuple[str, ...] = field(default=())
+    coverage: Coverage | None = None
     contents: Contents | None = None
     """The document itself, where it is short enough to be handed over; then there are no files."""
 
@@ -58,7 +60,7 @@ def parse_to_files(
 
 def write_files(parsed: Parsed, into: ParsedFiles, *, in_hand: int = 0) -> About:
     contents = Contents(_encoded(parsed.document), parsed.markdown.encode("utf-8", "replace"))
-    about = About(parsed.pages, len(parsed.markdown), parsed.title, parsed.warnings)
+    about = About(parsed.pages, len(parsed.markdown), parsed.title, parsed.warnings, parsed.coverage)
     if sum(map(len, contents)) <= in_hand:
         return replace(about, contents=contents)
     into.document.parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +80,7 @@ def merge_files(parts: Sequence[tuple[ParsedFiles, About]], into: ParsedFiles) -
         characters=sum(about.characters for _, about in parts),
         title=title_of(document),
         warnings=tuple(dict.fromkeys(warning for _, about in parts for warning in about.warnings)),
+        coverage=merged_coverage(about.coverage for _, about in parts),
     )
 
 

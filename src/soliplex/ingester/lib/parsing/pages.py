@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.lib import pdfium
+from soliplex.ingester.lib.parsing.coverage import merged_coverage
 from soliplex.ingester.lib.parsing.documents import title_of
 from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.parsing.pdf_text import unreadable_pdf
@@ -56,6 +57,7 @@ def merged(parts: Sequence[Parsed]) -> Parsed:
         pages=sum(pages) if pages else None,
         title=title_of(document),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
+        coverage=merged_coverage(part.coverage for part in parts),
     )
 
 

@@ -10,11 +10,11 @@ from typing import Final
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.documents import PageText, count_alphanumeric
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
+from soliplex.ingester.lib.parsing.words import joined_lines
 from soliplex.ingester.lib.validation.remedies import UNLOCK
 
 SHORT: Final = 0.75
 """A line that ends a sentence, and is so much shorter than the longest of its page, ends a paragraph, too."""
-_BROKEN_WORD: Final = re.compile(r"(\w)(?:\ufffe|\u00ad|-)\n(?=[a-zà-ÿ])")
 _SENTENCE_END: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$")
 
 
@@ -32,7 +32,7 @@ def page_texts(path: Path, page_range: tuple[int, int] | None = None) -> list[Pa
                 except PdfiumError:
                     pages.append(PageText(number, 612, 792, ()))
                     continue
-                pages.append(PageText(number, page.get_width(), page.get_height(), paragraphs_of(text)))
+                pages.append(PageText(number, page.get_width(), page.get_height(), paragraphs_of(text), text))
     except pdfium.UnreadablePDFError as exc:
         raise unreadable_pdf(exc) from exc
     return pages
@@ -56,8 +56,7 @@ def text_length(pages: Iterable[PageText]) -> int:
 
 def paragraphs_of(text: str) -> list[str]:
     """Lines put together again, as far as they tell by themselves where a paragraph ends."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
-    lines = [line.strip() for line in _BROKEN_WORD.sub(r"\1", text).split("\n")]
+    lines = [line.strip() for line in joined_lines(text).split("\n")]
     longest = max(map(len, lines), default=0)
     paragraphs: list[list[str]] = [[]]
     for line in lines:

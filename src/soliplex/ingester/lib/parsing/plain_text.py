@@ -1,4 +1,4 @@
-"""Text files that are text and nothing else."""
+"""Text files read as bare text: as they are, or what stands between the tags of markup."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.parsing.documents import of_paragraphs
 from soliplex.ingester.lib.parsing.errors import too_much_text
+from soliplex.ingester.lib.parsing.formats import HTML, SOURCE, XML
+from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
 from soliplex.ingester.lib.text_encoding import read_text
 
 if TYPE_CHECKING:
@@ -29,6 +31,15 @@ def read_bounded(path: Path) -> str:
     if size > limit:
         raise too_much_text(size, limit)
     return read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def bare_text_document(name: str, text: str, kind: str) -> DoclingDocument:
+    """The text of a file of this kind, without any structure but paragraphs."""
+    if kind in HTML:
+        return of_paragraphs(name, html_paragraphs(text))
+    if kind in XML:
+        return of_paragraphs(name, xml_paragraphs(text))
+    return plain_document(name, text, is_source=kind in SOURCE)
 
 
 def plain_document(name: str, text: str, *, is_source: bool = False) -> DoclingDocument:

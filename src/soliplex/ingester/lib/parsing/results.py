@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from soliplex.ingester.lib.parsing.coverage import Coverage
 from soliplex.ingester.lib.parsing.options import ParseOptions
 
 
@@ -21,6 +22,8 @@ class Parsed:
     title: str | None = None
     warnings: tuple[str, ...] = field(default=())
     """What was left out or read in a lesser way."""
+    coverage: Coverage | None = None
+    """How much of its text layer came through; None where there is none to compare with."""
 
 
 class Parser(Protocol):

@@ -5,11 +5,13 @@
     opening     haiku.rag, imported when it is needed
     fencing     who has lost the lock cannot change anything any more
     creation    finishing a database whose creation was cut short
+    metadata    what is said of a document: where it lives, and what its senders say
     writing     documents go in and out, many in one commit
     indexes     kept up with what is written
     readers     databases that stay open between searches
     scopes      which documents are searched
     searching   by meaning, by words, or by both
+    stored_chunks  one chunk, by its id
     reading     which databases there are, and what is in them
     filters     a small language for choosing documents
     inspection  what each table holds of a document, and whether that is whole
@@ -30,7 +32,7 @@ from soliplex.ingester.lib.rag.locking import (
     rag_resource_key,
 )
 from soliplex.ingester.lib.rag.upkeep import is_absent, record_checksum, vacuum
-from soliplex.ingester.lib.rag.writing import delete_documents
+from soliplex.ingester.lib.rag.writing import delete_documents, place_documents
 
 __all__ = [
     "RagLock",
@@ -39,6 +41,7 @@ __all__ = [
     "delete_documents",
     "hold_rag_lock",
     "is_absent",
+    "place_documents",
     "problem_of_rag_name",
     "rag_path",
     "rag_resource_key",

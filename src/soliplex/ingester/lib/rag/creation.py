@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from soliplex.ingester.lib.rag.opening import (
     EmbeddingIdentity,
     RagUnusableError,
     haiku_config,
+    haiku_version,
     imported,
     is_finished,
     location,
@@ -42,15 +42,12 @@ async def finish_creation(db_path: str | Path, identity: EmbeddingIdentity, fenc
         await settings.put_up(await fence.token())
         stored = await engine.read_settings(tables["settings"])
         if not is_finished(stored):
-            recorded = engine.recorded_settings({**config.model_dump(mode="json"), **stored, "version": _version()})
+            complete = {**config.model_dump(mode="json"), **stored, "version": haiku_version()}
+            recorded = engine.recorded_settings(complete)
             await settings.replace("id", ["settings"], lambda: _settings_row(settings.schema, recorded))
             _log.warning("finished the creation of the RAG database %s, which had been cut short", db_path)
     finally:
         connection.close()
-
-
-def _version() -> str:
-    return metadata.version("haiku.rag-slim")
 
 
 async def _schemas(identity: EmbeddingIdentity) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import re
 from typing import Final, NoReturn
 
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.storable import unstorable_in
 
 FIELDS: Final = ("id", "uri", "title", "created_at", "updated_at", "metadata")
 OPERATORS: Final = ("=", "!=", "<=", ">=", "<", ">", "LIKE")
@@ -27,8 +28,10 @@ _AND: Final = re.compile(r"(?i:and)\b")
 
 def as_sql(text: str) -> str:
     """The filter as a condition that LanceDB understands; anything that is not such a filter is refused."""
-    if len(text) > LONGEST or "\x00" in text:
-        _refuse(f"must be at most {LONGEST} characters long, without NUL")
+    if len(text) > LONGEST:
+        _refuse(f"must be at most {LONGEST} characters long")
+    if found := unstorable_in(text):
+        _refuse(f"must not hold {found}")
     conditions: list[str] = []
     position = 0
     while True:

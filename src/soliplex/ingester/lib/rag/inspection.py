@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from soliplex.ingester.lib.rag.metadata import Placement, places_of
 from soliplex.ingester.lib.rag.opening import open_rag
 from soliplex.ingester.lib.rag.writing import DOC_HASH
 
@@ -19,6 +20,8 @@ class RagContents:
 
     hashes: Mapping[str, str | None]
     """Of those that have metadata: the hash of the content. None: somebody else has put the document there."""
+    places: Mapping[str, frozenset[Placement]]
+    """Of the same: where they are said to live."""
     metas: Counter[str]
     documents: Counter[str]
     items: frozenset[str]
@@ -42,13 +45,15 @@ class RagContents:
 async def contents_of(db_path: str | Path) -> RagContents:
     """Read the keys of all tables. The caller holds the lock: between two commits of a writer, tables differ."""
     async with open_rag(db_path, None, read_only=True) as rag:
-        metas = await _columns(rag.store.document_meta_table, "id", "metadata")
+        metas = await _columns(rag.store.document_meta_table, "id", "uri", "metadata")
         documents = await _columns(rag.store.documents_table, "id")
         items = await _columns(rag.store.document_items_table, "document_id")
         chunks = await _columns(rag.store.chunks_table, "document_id", "order")
+    said = [(row, _metadata(row)) for row in metas.to_pylist()]
     counted = chunks.group_by("document_id").aggregate([("order", "count"), ("order", "count_distinct")]).to_pylist()
     return RagContents(
-        hashes=dict(map(_hash_of, metas.to_pylist())),
+        hashes={row["id"]: metadata.get(DOC_HASH) for row, metadata in said},
+        places={row["id"]: frozenset(places_of(row["uri"], metadata)) for row, metadata in said},
         metas=Counter(metas.column("id").to_pylist()),
         documents=Counter(documents.column("id").to_pylist()),
         items=frozenset(items.column("document_id").unique().to_pylist()),
@@ -61,9 +66,9 @@ async def _columns(table: Any, *names: str) -> Any:
     return await table.query().select(list(names)).to_arrow()
 
 
-def _hash_of(row: dict[str, Any]) -> tuple[str, str | None]:
+def _metadata(row: dict[str, Any]) -> dict[str, Any]:
     try:
         said = json.loads(row["metadata"])
     except ValueError:
-        return row["id"], None
-    return row["id"], said.get(DOC_HASH) if isinstance(said, dict) else None
+        return {}
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else {}

@@ -23,6 +23,7 @@ from uuid import uuid4
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import InvalidInputError, LockedError, NotFoundError
+from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
@@ -120,12 +121,10 @@ async def hold_rag_lock(
     ttl = timedelta(seconds=get_settings().resource_lock_ttl_seconds)
     acquiring = partial(operations.acquire_resource_lock, key, holder_id, holder_kind, ttl=ttl, meta=meta or {})
     await _acquire(key, acquiring, max_wait)
-    refreshing = asyncio.create_task(_refresh(key, holder_id, ttl))
     try:
-        yield RagLock(key, holder_id)
+        async with meanwhile(_refresh(key, holder_id, ttl)):
+            yield RagLock(key, holder_id)
     finally:
-        refreshing.cancel()
-        await asyncio.gather(refreshing, return_exceptions=True)
         await operations.release_resource_lock(key, holder_id)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import json
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +19,8 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 
 CLIENT: Final = "haiku.rag.client.client"
 """Not the package `haiku.rag.client`: that imports everything at the first look at its `HaikuRAG`, wherever that is."""
+TABLES: Final = frozenset({"chunks", "document_items", "document_meta", "documents", "settings"})
+"""Without one of them, a database is not whole."""
 
 
 class EmbeddingIdentity(NamedTuple):
@@ -69,6 +73,56 @@ async def open_rag(
         if not is_finished(rag.store.stored_settings):
             raise RagUnusableError(db_path, "its creation was cut short")
         yield rag
+
+
+class ReadTables(NamedTuple):
+    """What a search reads, and what made the vectors."""
+
+    chunks: Any
+    documents: Any
+    identity: EmbeddingIdentity
+
+
+@asynccontextmanager
+async def open_tables(db_path: str | Path) -> AsyncGenerator[ReadTables]:
+    """The tables that a search reads.
+
+    By LanceDB itself where the installed haiku.rag made the database: to import haiku.rag takes longer than to search.
+    Any other is left to haiku.rag, which knows what to make of it or what is wrong with it.
+    """
+    async with AsyncExitStack() as stack:
+        tables = await _open_by_lancedb(stack, db_path)
+        if tables is None:
+            rag = await stack.enter_async_context(open_rag(db_path, None, read_only=True))
+            recorded = rag.store.stored_embedding
+            identity = EmbeddingIdentity(recorded.provider, recorded.name, recorded.vector_dim)
+            tables = ReadTables(rag.store.chunks_table, rag.store.document_meta_table, identity)
+        yield tables
+
+
+async def _open_by_lancedb(stack: AsyncExitStack, db_path: str | Path) -> ReadTables | None:
+    if not is_remote(db_path) and not await asyncio.to_thread(Path(db_path, "settings.lance").is_dir):
+        return None  # LanceDB would make the folder
+    lancedb = await imported("lancedb")
+    options = {"storage_options": storage_options(get_settings())} if is_remote(db_path) else {}
+    try:
+        connection = await lancedb.connect_async(str(db_path), **options)
+        stack.callback(connection.close)
+        if not TABLES.issubset((await connection.list_tables()).tables):
+            return None
+        rows = await (await connection.open_table("settings")).query().where("id = 'settings'").limit(1).to_list()
+        settings = json.loads(rows[0]["settings"])
+        if settings["version"] != haiku_version():
+            return None
+        model = settings["embeddings"]["model"]
+        identity = EmbeddingIdentity(model["provider"], model["name"], model["vector_dim"])
+        return ReadTables(await connection.open_table("chunks"), await connection.open_table("document_meta"), identity)
+    except (OSError, RuntimeError, ValueError, LookupError, TypeError):  # as below, and settings of another form
+        return None
+
+
+def haiku_version() -> str:
+    return metadata.version("haiku.rag-slim")
 
 
 async def _enter(stack: AsyncExitStack, client: Any, db_path: str | Path, identity: EmbeddingIdentity | None) -> Any:
@@ -148,6 +202,7 @@ async def imported(module: str) -> Any:
 
 
 _EARLY: Final = (
+    "lancedb",
     CLIENT,
     "haiku.rag.config",
     "haiku.rag.store.exceptions",

@@ -20,10 +20,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from soliplex.ingester.lib.rag.files import files_of
-from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, is_remote, open_rag
+from soliplex.ingester.lib.rag.opening import ReadTables, is_remote, open_tables
 
 MOST_KEPT: Final = 16
 """Databases that stay open; the one that was not asked for longest is closed for the next."""
@@ -34,12 +34,9 @@ _TROUBLES: Final = (OSError, RuntimeError, ValueError)
 class Reader:
     """A database, open for reading."""
 
-    def __init__(self, db_path: str, store: Any, mark: object, closing: AsyncExitStack) -> None:
+    def __init__(self, db_path: str, tables: ReadTables, mark: object, closing: AsyncExitStack) -> None:
         self.db_path = db_path
-        self.chunks = store.chunks_table
-        self.documents = store.document_meta_table
-        recorded = store.stored_embedding
-        self.identity = EmbeddingIdentity(recorded.provider, recorded.name, recorded.vector_dim)
+        self.chunks, self.documents, self.identity = tables
         self._mark = mark
         self._closing = closing
         self._users = 0
@@ -49,8 +46,8 @@ class Reader:
     async def open(cls, db_path: str) -> Reader:
         mark = await asyncio.to_thread(_mark_of, db_path)
         async with AsyncExitStack() as stack:
-            rag = await stack.enter_async_context(open_rag(db_path, None, read_only=True))
-            return cls(db_path, rag.store, mark, stack.pop_all())
+            tables = await stack.enter_async_context(open_tables(db_path))
+            return cls(db_path, tables, mark, stack.pop_all())
 
     async def is_current(self) -> bool:
         """Go to the newest version. False: what stands there now is another database."""

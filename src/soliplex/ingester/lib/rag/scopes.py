@@ -7,6 +7,9 @@ counts to the limit: however rare the documents are, the search finds them.
 The metadata of a document are one JSON text to LanceDB. What looks like a fact in that text may stand inside of another
 value, where whoever uploaded the document put it. So the condition only chooses who is looked at; where the text allows
 for doubt, it is read as JSON.
+
+A document that lives at several places is within the scope if one of them is: in that source, in that batch and below
+that URI at once.
 """
 
 from __future__ import annotations
@@ -18,12 +21,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from soliplex.ingester.lib.rag.metadata import OF_A_PLACE, PLACES, Placement, places_of
 from soliplex.ingester.lib.rag.readers import Reader
 
 NOTHING: Final = "false"
 """The condition that no chunk fits."""
-_DOUBTFUL: Final = "(metadata LIKE '_%{%' OR metadata LIKE '%\\\\%' ESCAPE '\\')"
-"""A text with an object inside, or with an escaped letter. In any other, a name with its value is a fact."""
+_SEVERAL: Final = f"metadata LIKE '%\"{PLACES}\": [[%'"
+"""A document that lives at several places, or whose text looks like it."""
+_DOUBTFUL: Final = f"(metadata LIKE '_%{{%' OR metadata LIKE '%\\\\%' ESCAPE '\\' OR {_SEVERAL})"
+"""A text with an object inside, or with an escaped letter, or with several places. In any other, a name with its value
+is a fact."""
 _PLAIN: Final = re.compile(r"-?\d+(\.\d+)?|true|false|null", re.ASCII)
 
 
@@ -46,13 +53,26 @@ class Scope:
         """As a condition on documents, which all that fit fulfil. JSON texts have a blank after each colon."""
         parts = [_holds(name, value) for name, value in self.facts]
         if self.uri_prefix:
-            parts.append(f"uri LIKE '{_like(self.uri_prefix)}%' ESCAPE '\\'")
+            parts.append(_begins(self.uri_prefix))
         return " AND ".join(parts) or None
 
-    def fits(self, metadata: str) -> bool:
-        """Whether a document with this JSON text for metadata says all that is asked for."""
+    @property
+    def doubtful(self) -> str:
+        """Which of the documents that fulfil the condition have to be looked at."""
+        return _DOUBTFUL if self.facts else _SEVERAL
+
+    def fits(self, uri: str | None, metadata: str) -> bool:
+        """Whether a document with this URI, and this JSON text for metadata, says all that is asked for."""
         said: dict[str, Any] = json.loads(metadata)
-        return all(name in said and json.dumps(said[name]) in _spellings(value) for name, value in self.facts)
+        return any(self.holds(place, said) for place in places_of(uri, said))
+
+    def holds(self, place: Placement, metadata: Mapping[str, Any]) -> bool:
+        """Whether one place of a document with these metadata is within the scope."""
+        said = {**metadata, **{name: getattr(place, name) for name in OF_A_PLACE if name in metadata}}
+        is_below = not self.uri_prefix or (place.uri or "").startswith(self.uri_prefix)
+        return is_below and all(
+            name in said and json.dumps(said[name]) in _spellings(value) for name, value in self.facts
+        )
 
 
 async def chunks_within(reader: Reader, scope: Scope | None) -> str | None:
@@ -73,18 +93,16 @@ async def chunks_within(reader: Reader, scope: Scope | None) -> str | None:
 
 
 async def _inside(reader: Reader, scope: Scope, condition: str) -> set[str]:
-    if not scope.facts:
-        return await _ids(reader, condition)
-    certain = await _ids(reader, f"{condition} AND NOT {_DOUBTFUL}")
-    query = reader.documents.query().select(["id", "metadata"]).where(f"{condition} AND {_DOUBTFUL}")
+    certain = await _ids(reader, f"{condition} AND NOT {scope.doubtful}")
+    query = reader.documents.query().select(["id", "uri", "metadata"]).where(f"{condition} AND {scope.doubtful}")
     doubtful = await query.to_arrow()
     # Reading the texts of very many documents takes its time: not on the loop.
     return certain | await asyncio.to_thread(_fitting, scope, doubtful)
 
 
 def _fitting(scope: Scope, documents: Any) -> set[str]:
-    pairs = zip(documents.column("id").to_pylist(), documents.column("metadata").to_pylist(), strict=True)
-    return {document_id for document_id, metadata in pairs if scope.fits(metadata)}
+    rows = zip(*(documents.column(name).to_pylist() for name in ("id", "uri", "metadata")), strict=True)
+    return {document_id for document_id, uri, metadata in rows if scope.fits(uri, metadata)}
 
 
 def quoted(ids: Collection[str]) -> str:
@@ -100,8 +118,19 @@ async def _ids(reader: Reader, condition: str | None = None) -> set[str]:
 def _holds(name: str, value: str | float) -> str:
     facts = [f"{json.dumps(name)}: {spelling}" for spelling in _spellings(value)]
     # The next character ends the value: without it, 1 would be found in 12.
-    parts = [f"metadata LIKE '%{_like(fact)}{end}%' ESCAPE '\\'" for fact in facts for end in (",", "}")]
+    parts = [_says(f"{fact}{end}") for fact in facts for end in (",", "}")]
+    if name in OF_A_PLACE:
+        parts += [f"{_SEVERAL} AND {_says(spelling)}" for spelling in _spellings(value)]
     return f"({' OR '.join(parts)})"
+
+
+def _begins(prefix: str) -> str:
+    quoted_prefix = json.dumps(prefix)[:-1]  # without the quote that ends it
+    return f"(uri LIKE '{like(prefix)}%' ESCAPE '\\' OR {_SEVERAL} AND {_says('[' + quoted_prefix)})"
+
+
+def _says(text: str) -> str:
+    return f"metadata LIKE '%{like(text)}%' ESCAPE '\\'"
 
 
 def _spellings(value: str | float) -> list[str]:
@@ -110,7 +139,8 @@ def _spellings(value: str | float) -> list[str]:
     return [*spelled, value] if isinstance(value, str) and _PLAIN.fullmatch(value) else spelled
 
 
-def _like(text: str) -> str:
+def like(text: str) -> str:
+    """The text as a part of a LIKE pattern in quotes, whose escape character is the backslash."""
     for special in ("\\", "%", "_"):
         text = text.replace(special, f"\\{special}")
     return text.replace("'", "''")

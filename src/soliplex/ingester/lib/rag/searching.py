@@ -4,6 +4,10 @@ Both means that each way finds its best, their scores are brought to one scale, 
 (reciprocal rank fusion) throws away how much better one result is than the next, and came out below the better of the
 two ways.
 
+How well a hit fits is told by a measure that does not depend on the others: the cosine of the angle between question
+and chunk, or BM25 where only words were asked for. The order of the hits is that of the ranking, which for both ways at
+once is another.
+
 The tables are asked here and not by haiku.rag's client, which brings every vector along and turns rows into data
 frames: that takes longer than the search.
 """
@@ -14,16 +18,18 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
+from soliplex.ingester.lib.answers import Hit, HitPlace, SearchKind
 from soliplex.ingester.lib.rag.indexes import METRIC
+from soliplex.ingester.lib.rag.metadata import Placement, places_of
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.readers import Reader, read
 from soliplex.ingester.lib.rag.scopes import NOTHING, Scope, chunks_within, quoted
-from soliplex.ingester.lib.rag.writing import DOC_HASH
+from soliplex.ingester.lib.rag.writing import CHUNK_ID, DOC_HASH
 
 __all__ = ["Hit", "Scope", "SearchKind", "search"]
 
@@ -36,29 +42,6 @@ REFINE: Final = 2
 LONGEST_SNIPPET: Final = 500
 TRIES: Final = 20
 """To ask at one version; writes would have to come faster than searches to use them up."""
-
-
-class SearchKind(StrEnum):
-    """How to search."""
-
-    VECTOR = "vector"
-    TEXT = "text"
-    HYBRID = "hybrid"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """A piece of a document that fits a question, and where it stands."""
-
-    score: float
-    snippet: str
-    uri: str | None
-    title: str | None
-    doc_hash: str | None
-    source: str | None
-    headings: list[str]
-    page_numbers: list[int]
-    chunk_id: str | None
 
 
 type EmbedQuery = Callable[[EmbeddingIdentity, str], Awaitable[Sequence[float]]]
@@ -83,18 +66,32 @@ async def search(
     kind: SearchKind = SearchKind.HYBRID,
     limit: int = 10,
     scope: Scope | None = None,
+    min_score: float | None = None,
 ) -> list[Hit]:
-    """The best pieces for a question, best first."""
+    """The best pieces for a question, best first; only those whose score is no lower than `min_score`."""
     embed = _once(embed)
 
     async def ask(reader: Reader) -> list[Hit]:
         where = await chunks_within(reader, scope)
         if where == NOTHING:
             return []
-        ways = [_WAYS[way](reader, question, embed, where, max(limit, CANDIDATES)) for way in _ways(kind)]
-        found = await asyncio.gather(*ways)
-        ranked = fused(found) if len(found) > 1 else found[0]
-        return await _hits(reader, ranked, limit)
+        ways = _ways(kind)
+        found = await asyncio.gather(
+            *(_WAYS[way](reader, question, embed, where, max(limit, CANDIDATES)) for way in ways)
+        )
+        ranked = fused([_closeness(found[0]), found[1]]) if len(found) > 1 else found[0]
+        candidates = [chunk for chunk, _ in (ranked[:limit] if min_score is None else ranked)]
+        scores = {chunk.id: score for chunk, score in found[0]}
+        unscored = [chunk.id for chunk in candidates if chunk.id not in scores]  # found by their words alone
+        documents, others = await asyncio.gather(
+            documents_of(reader, {chunk.document_id for chunk in candidates}),
+            _cosines(reader, question, embed, unscored),
+        )
+        scores |= others
+        # Rounded before it is compared: what is shown is what was asked for.
+        scored = [(chunk, round(scores.get(chunk.id, 0.0), 6)) for chunk in candidates]
+        best = [(chunk, score) for chunk, score in scored if min_score is None or score >= min_score]
+        return _hits(best[:limit], documents, scope or Scope())
 
     return await read(db_path, partial(_at_one_version, ask))
 
@@ -133,12 +130,43 @@ async def _by_meaning(reader: Reader, question: str, embed: EmbedQuery, where: s
     vector = list(await embed(reader.identity, question))
     query = reader.chunks.query().nearest_to(vector).column("vector").distance_type(METRIC)
     rows = await _rows(query.nprobes(PROBES).refine_factor(REFINE), where, limit, "_distance")
-    return [(chunk, 1 / (1 + distance)) for chunk, distance in rows]
+    return [(chunk, _finite(1 - distance)) for chunk, distance in rows]
 
 
 async def _by_words(reader: Reader, question: str, _embed: EmbedQuery, where: str | None, limit: int) -> Ranked:
     query = reader.chunks.query().nearest_to_text(question, columns="content_fts")
     return await _rows(query, where, limit, "_score")
+
+
+def _closeness(ranked: Ranked) -> Ranked:
+    """Cosines as the measure that is fused: 1 / (1 + distance)."""
+    return [(chunk, 1 / (2 - cosine)) for chunk, cosine in ranked]
+
+
+def _finite(cosine: float) -> float:
+    """A vector of nothing but zeros has no direction, and so no angle to another."""
+    return max(-1.0, min(1.0, cosine)) if isfinite(cosine) else 0.0
+
+
+async def _cosines(reader: Reader, question: str, embed: EmbedQuery, ids: Sequence[str]) -> dict[str, float]:
+    """How near to the question these chunks are."""
+    if not ids:
+        return {}
+    import numpy as np  # noqa: PLC0415
+
+    query = reader.chunks.query().select(["id", "vector"]).where(f"id IN ({quoted(ids)})")
+    table = await query.to_arrow()
+    if not table.num_rows:
+        return {}
+    vectors = table.column("vector").combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
+    asked = np.asarray(await embed(reader.identity, question), dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+    products = vectors @ asked
+    cosines = [
+        _finite(float(product) / float(length)) if length else 0.0
+        for product, length in zip(products, lengths, strict=True)
+    ]
+    return dict(zip(table.column("id").to_pylist(), cosines, strict=True))
 
 
 _WAYS: Final = {SearchKind.VECTOR: _by_meaning, SearchKind.TEXT: _by_words}
@@ -174,33 +202,51 @@ def _scaled(ranked: Ranked) -> Ranked:
     return [(chunk, (score - low) / width if width else 1.0) for chunk, score in ranked]
 
 
-async def _hits(reader: Reader, ranked: Ranked, limit: int) -> list[Hit]:
-    """The first of them, with their documents. A chunk whose document was deleted meanwhile is left out."""
-    best = ranked[:limit]
-    documents = await _documents(reader, {chunk.document_id for chunk, _ in best})
-    return [_hit(chunk, score, documents[chunk.document_id]) for chunk, score in best if chunk.document_id in documents]
+def _hits(best: Ranked, documents: Mapping[str, dict[str, Any]], scope: Scope) -> list[Hit]:
+    """With their documents. A chunk whose document was deleted meanwhile is left out."""
+    return [
+        _hit(chunk, score, documents[chunk.document_id], scope)
+        for chunk, score in best
+        if chunk.document_id in documents
+    ]
 
 
-async def _documents(reader: Reader, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+async def documents_of(reader: Reader, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """The rows of documents, by their ids."""
     if not ids:
         return {}
     query = reader.documents.query().select(["id", "uri", "title", "metadata"]).where(f"id IN ({quoted(ids)})")
     return {row["id"]: row for row in await query.to_list()}
 
 
-def _hit(chunk: Chunk, score: float, document: Mapping[str, Any]) -> Hit:
-    place, about = json.loads(chunk.metadata), json.loads(document["metadata"])
+def _hit(chunk: Chunk, score: float, document: Mapping[str, Any], scope: Scope) -> Hit:
+    stands, about = json.loads(chunk.metadata), json.loads(document["metadata"])
+    places = places_of(document["uri"], about)
+    # Not any place: whoever asks for one source is told where in that source the document lives.
+    shown = next((place for place in places if scope.holds(place, about)), places[0])
     return Hit(
-        score=round(score, 6),
+        score=score,
         snippet=_snippet(chunk.content),
-        uri=document["uri"],
+        content=chunk.content,
+        uri=shown.uri,
         title=document["title"],
         doc_hash=about.get(DOC_HASH),
-        source=about.get("source"),
-        headings=place.get("headings") or [],
-        page_numbers=place.get("page_numbers") or [],
-        chunk_id=chunk.id,
+        source=shown.source,
+        sources=sources_of(places),
+        places=hit_places(places),
+        headings=stands.get("headings") or [],
+        page_numbers=stands.get("page_numbers") or [],
+        chunk_id=stands.get(CHUNK_ID) or chunk.id,
+        rag_chunk_id=chunk.id,
     )
+
+
+def sources_of(places: Sequence[Placement]) -> list[str]:
+    return list(dict.fromkeys(place.source for place in places if place.source is not None))
+
+
+def hit_places(places: Sequence[Placement]) -> list[HitPlace]:
+    return [HitPlace(uri=place.uri, source=place.source, batch_id=place.batch_id) for place in places]
 
 
 def _snippet(content: str) -> str:

@@ -20,24 +20,29 @@ import contextlib
 import importlib
 import json
 import pickle
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import batched, chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from soliplex.ingester.lib.rag.creation import finish_creation
-from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, put_up_fences
+from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, among, put_up_fences
 from soliplex.ingester.lib.rag.indexes import tend_indexes
+from soliplex.ingester.lib.rag.metadata import Placement, name_at, placed, places_of
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, RagUnusableError, imported, open_rag
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 DOC_HASH: Final = "doc_hash"
 """The key in the metadata of a RAG document under which the hash of its content stands."""
+CHUNK_ID: Final = "chunk_id"
+"""The key in the metadata of a chunk under which its id stands as the artifact has it. The row's own id is another,
+since the same passage may stand in several documents."""
 ROWS_AT_ONCE: Final = 2_000
 """Rows that are made into a record batch together: about 10 MiB of chunks."""
 _IDS: Final = UUID("5a1d5f0e-6c0b-4b0e-9f5a-3c1f2b7a9d10")
@@ -95,18 +100,19 @@ class RowsInFile:
                 yield from pickle.load(file)  # noqa: S301  `render_into` wrote it
 
 
-class Placement(NamedTuple):
-    """Where a document lives."""
-
-    uri: str
-    source: str
-    batch_id: int | None
+type Places = Mapping[str, Sequence[Placement]]
+"""By the hash of a document: where it lives, the place that came last first."""
 
 
 @lru_cache(maxsize=4096)
 def rag_id(doc_hash: str) -> str:
     """The id in a RAG database of the document with this content."""
     return str(uuid5(_IDS, doc_hash))
+
+
+def rag_chunk_id(document_id: str, chunk_id: str) -> str:
+    """The id in a RAG database of a chunk of this document."""
+    return str(uuid5(_IDS, f"{document_id} {chunk_id}"))
 
 
 async def write_documents(
@@ -116,7 +122,7 @@ async def write_documents(
     *,
     fence: Fence,
     gone: Sequence[str] = (),
-    moved: Mapping[str, Placement] | None = None,
+    moved: Places | None = None,
 ) -> None:
     """Write the documents, and delete those whose hashes are in `gone`. The caller holds the lock of the database.
 
@@ -137,6 +143,59 @@ async def write_documents(
         await _forget(tables, leaving)
         await _ensure_indexes(rag.store)
         await tend_indexes(rag.store)
+
+
+class Others(NamedTuple):
+    """What became of contents that stood before where certain documents live now."""
+
+    gone: Sequence[str] = ()
+    """Those that live nowhere."""
+    moved: Places = MappingProxyType({})
+    """Those that live elsewhere, and where."""
+
+
+async def place_documents(
+    db_path: str | Path,
+    places: Places,
+    others: Callable[[Collection[str]], Awaitable[Others]],
+    *,
+    fence: Fence,
+) -> int:
+    """Let the database say where these documents live now; gives how many rows that changed.
+
+    What it does not hold is passed over: a store will see where that lives. Of those that it does hold, `others` tells
+    what stood before at their places. Chunks and texts are not touched, unless a content is gone; and where all is said
+    already, nothing is written. The caller holds the lock of the database.
+    """
+    by_id = {rag_id(doc_hash): doc_hash for doc_hash in places}
+    async with open_rag(db_path, None) as rag:
+        held = await _ids_in(rag.store.document_meta_table, by_id)
+        gone, moved = await others({by_id[each] for each in held})
+        living = {**moved, **places}
+        leaving = await _ids_in(rag.store.document_meta_table, [rag_id(each) for each in gone if each not in places])
+        changed = _replaced(await _rows_of(rag.store.document_meta_table, map(rag_id, living)), living)
+        if not changed and not leaving:
+            return 0
+        tables = await put_up_fences(rag.store, fence)
+        # Read once more: until the fences stood, a writer that had lost its lock could still change them.
+        metas = await _moved_rows(tables.metas, living)
+        await tables.metas.replace("id", [row["id"] for row in metas], _batches(tables.metas, [metas]))
+        if leaving:
+            await tables.chunks.replace("document_id", sorted(leaving))
+            await _forget(tables, sorted(leaving))
+        return len(metas) + len(leaving)
+
+
+async def _ids_in(table: Any, ids: Collection[str]) -> set[str]:
+    return {row["id"] for row in await _rows_of(table, ids, ["id"])}
+
+
+async def _rows_of(table: Any, ids: Iterable[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    wanted = sorted(set(ids))
+    if not wanted:
+        return []
+    query = table.query().where(among("id", wanted))
+    return await (query.select(list(columns)) if columns else query).to_list()
 
 
 async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str], *, fence: Fence) -> int:
@@ -224,16 +283,28 @@ def render_into(document_id: str, document: Path, into: Path) -> dict[str, Any]:
     return made.row
 
 
-async def _moved_rows(metas: FencedTable, moved: Mapping[str, Placement]) -> list[dict[str, Any]]:
+async def _moved_rows(metas: FencedTable, moved: Places) -> list[dict[str, Any]]:
     """The rows of documents that are there and now live elsewhere."""
-    places = {rag_id(doc_hash): place for doc_hash, place in moved.items()}
-    found = await metas.rows("id", list(places)) if places else []
-    return [_moved(row, places[row["id"]]) for row in found if row["uri"] != places[row["id"]].uri]
+    found = await metas.rows("id", [rag_id(doc_hash) for doc_hash in moved]) if moved else []
+    return _replaced(found, moved)
 
 
-def _moved(row: dict[str, Any], place: Placement) -> dict[str, Any]:
-    metadata = {**json.loads(row["metadata"]), "source": place.source, "batch_id": place.batch_id}
-    return {**row, "uri": place.uri, "metadata": json.dumps(metadata)}
+def _replaced(rows: Iterable[dict[str, Any]], moved: Places) -> list[dict[str, Any]]:
+    """Those of the rows that say other places than these, with these."""
+    places = {rag_id(doc_hash): list(each) for doc_hash, each in moved.items()}
+    said = ((row, json.loads(row["metadata"])) for row in rows)
+    return [
+        _moved(row, metadata, places[row["id"]])
+        for row, metadata in said
+        if (row["uri"], places_of(row["uri"], metadata)) != (places[row["id"]][0].uri, places[row["id"]])
+    ]
+
+
+def _moved(row: dict[str, Any], metadata: dict[str, Any], places: Sequence[Placement]) -> dict[str, Any]:
+    uri, title = places[0].uri, row["title"]
+    if uri and row["uri"] and title == name_at(row["uri"]):
+        title = name_at(uri)  # the document has no title but where it lives
+    return {**row, "uri": uri, "title": title, "metadata": json.dumps(placed(metadata, places))}
 
 
 type _Batches = Callable[[], Iterator[Any]]
@@ -277,12 +348,11 @@ def _chunk_batch(schema: Any, document_id: str, chunks: Sequence[RagChunk]) -> A
     if vectors.shape != (len(chunks), dim) or not np.isfinite(vectors).all():
         raise PermanentError(f"the vectors of a document are not {dim} finite numbers each; embed it again")
     columns: dict[str, Any] = {
-        # The same passage may stand in several documents.
-        "id": [str(uuid5(_IDS, f"{document_id} {chunk.id}")) for chunk in chunks],
+        "id": [rag_chunk_id(document_id, chunk.id) for chunk in chunks],
         "document_id": [document_id] * len(chunks),
         "content": [chunk.content for chunk in chunks],
         "content_fts": ["\n".join([*(chunk.metadata.get("headings") or []), chunk.content]) for chunk in chunks],
-        "metadata": [json.dumps(chunk.metadata) for chunk in chunks],
+        "metadata": [json.dumps({**chunk.metadata, CHUNK_ID: chunk.id}) for chunk in chunks],
         "order": [chunk.order for chunk in chunks],
     }
     arrays = {name: array(values, schema.field(name).type) for name, values in columns.items()}

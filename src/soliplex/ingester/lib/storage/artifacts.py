@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, M
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from itertools import batched
 from pathlib import Path
 from typing import Final
@@ -17,16 +18,15 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.gathering import Gathering
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import envelope
-from soliplex.ingester.lib.storage.blobs import BlobStore
-from soliplex.ingester.lib.storage.database import DatabaseBlobs
+from soliplex.ingester.lib.storage.blobs import BlobStore, GroupWrites
 from soliplex.ingester.lib.storage.errors import DamagedBlobError
-from soliplex.ingester.lib.storage.fs import FolderBlobs
-from soliplex.ingester.lib.storage.layout import Layout
+from soliplex.ingester.lib.storage.layout import Layout, hash_of_digest
 from soliplex.ingester.lib.storage.spool import Received, Spool
 from soliplex.ingester.lib.storage.threads import in_thread
 
 DELETED_AT_ONCE: Final = 10_000
 VERIFIED_AT_ONCE: Final = 4
+LOOKED_FOR_AT_ONCE: Final = 64
 LARGEST_HELD: Final = 64 << 10
 """Most texts are smaller. Larger ones cost more to write than a hop to a thread does."""
 
@@ -47,8 +47,9 @@ class Artifacts:
         self.spool = spool
         self.layout = layout
         self._compress = compress
-        self._keeping = Gathering(self._keep_held)
-        self._looking = Gathering(self._look)
+        writes, lookups = store.capabilities.group_writes, store.capabilities.group_lookups
+        self._keeping = Gathering(partial(self._keep_held, writes)) if writes and not compress else None
+        self._looking = Gathering(lookups.have) if lookups else None
 
     async def receive(
         self, content: AsyncIterable[bytes], *, limit: int | None, expected: int | None = None, hold: bool = False
@@ -58,7 +59,7 @@ class Artifacts:
         DocumentTooLargeError as soon as the limit is passed, and before the disk is full. With `hold`, a small one is
         not written to the spool, but held until `keep_copy` writes it, with others, to where it belongs.
         """
-        largest = LARGEST_HELD if hold and isinstance(self.store, FolderBlobs) and not self._compress else 0
+        largest = LARGEST_HELD if hold and self._keeping else 0
         return await self.spool.receive(content, limit=limit, expected=expected, hold=largest)
 
     async def as_file(self, received: Received) -> Received:
@@ -92,11 +93,9 @@ class Artifacts:
     async def release(self, received: Received) -> bool:
         """Remove the spool of a document that is kept; False, and it stays, if the document is not there any more."""
         key = self.layout.document(received.hash)
-        if received.held is not None:
-            return await self._looking.submit(key)
-        if isinstance(self.store, FolderBlobs):
-            return await self.store.release_file(key, received.path)
-        if await self.store.size(key) is None:
+        if received.held is None and (files := self.store.capabilities.local_files):
+            return await files.release_file(key, received.path)
+        if not await self._is_there(key):
             return False
         await self.discard(received)
         return True
@@ -118,7 +117,7 @@ class Artifacts:
             yield path
 
     async def has_document(self, doc_hash: str) -> bool:
-        return await self.store.size(self.layout.document(doc_hash)) is not None
+        return await self._is_there(self.layout.document(doc_hash))
 
     async def document_size(self, doc_hash: str) -> int | None:
         """Bytes of the document, however it is stored; None where it is not."""
@@ -167,10 +166,24 @@ class Artifacts:
             yield path
 
     async def has(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bool:
-        key = self.layout.artifact(doc_hash, kind, step_config_id)
-        if isinstance(self.store, FolderBlobs):
-            return await self._looking.submit(key)
-        return await self.store.size(key) is not None
+        return await self._is_there(self.layout.artifact(doc_hash, kind, step_config_id))
+
+    async def configs_of(self, kind: ArtifactType, doc_hashes: Iterable[str]) -> dict[str, list[int]]:
+        """By document, the step configs that made an artifact of this kind. The store is asked which there are."""
+        wanted = [self.layout.checked_hash(doc_hash) for doc_hash in doc_hashes]
+        folder = self.layout.dirs[kind]
+        if index := self.store.capabilities.name_index:
+            below = await index.folders_of(wanted, folder)
+            return {doc_hash: list(map(int, filter(_is_config, names))) for doc_hash, names in below.items()}
+        configs = [int(name) for name in await self.store.folders(folder) if _is_config(name)]
+        pairs = [(doc_hash, config) for doc_hash in wanted for config in configs]
+        found: dict[str, list[int]] = {}
+        for some in batched(pairs, LOOKED_FOR_AT_ONCE):
+            there = await asyncio.gather(*(self.has(doc_hash, kind, config) for doc_hash, config in some))
+            for (doc_hash, config), is_there in zip(some, there, strict=True):
+                if is_there:
+                    found.setdefault(doc_hash, []).append(config)
+        return found
 
     async def delete(self, doc_hash: str, step_config_ids: Iterable[int]) -> int:
         """Delete a document and what these step configs made of it; the number of blobs that were there."""
@@ -182,14 +195,13 @@ class Artifacts:
 
     async def delete_all(self, *doc_hashes: str) -> int:
         """Delete documents and what any step config ever made of them. The store is asked which there are."""
-        if isinstance(self.store, DatabaseBlobs):
-            # Asking a database for its folders would read its whole index.
-            return await self.store.delete_named(self.layout.checked_hash(doc_hash) for doc_hash in doc_hashes)
+        if index := self.store.capabilities.name_index:
+            return await index.delete_named(self.layout.checked_hash(doc_hash) for doc_hash in doc_hashes)
         configs = [
             (kind, int(name))
             for kind in self.layout.derived()
             for name in await self.store.folders(self.layout.dirs[kind])
-            if name.isascii() and name.isdigit()
+            if _is_config(name)
         ]
         return await self._delete(doc_hashes, configs)
 
@@ -209,28 +221,29 @@ class Artifacts:
     async def close(self) -> None:
         await self.store.close()
 
+    async def _is_there(self, key: str) -> bool:
+        if self._looking:
+            return await self._looking.submit(key)
+        return await self.store.size(key) is not None
+
     async def _link(self, received: Received) -> bool:
-        """Keep it in one hop to a thread in place of four: most uploads are small, and hops are what they cost."""
-        if not isinstance(self.store, FolderBlobs) or self._packs(received.head):
+        """Keep the document without a copy, if the store can: most uploads are small, and hops to threads cost most."""
+        if self._packs(received.head):
             return False
         if received.held is not None:
-            return await self._keeping.submit(received)
-        return await self.store.link_file(self.layout.document(received.hash), received.path)
+            return self._keeping is not None and await self._keeping.submit(received)
+        files = self.store.capabilities.local_files
+        return files is not None and await files.link_file(self.layout.document(received.hash), received.path)
 
-    async def _keep_held(self, group: Sequence[Received]) -> Sequence[bool | Exception]:
+    async def _keep_held(self, writes: GroupWrites, group: Sequence[Received]) -> Sequence[bool | Exception]:
         keys = [self.layout.document(each.hash) for each in group]
         contents = {key: each.held or b"" for key, each in zip(keys, group, strict=True)}
-        kept = await in_thread(self._write_all, contents)
+        kept = await in_thread(self._write_all, writes, contents)
         return [kept[key] for key in keys]
 
-    def _write_all(self, contents: dict[str, bytes]) -> Mapping[str, bool | Exception]:
-        assert isinstance(self.store, FolderBlobs)
+    def _write_all(self, writes: GroupWrites, contents: dict[str, bytes]) -> Mapping[str, bool | Exception]:
         self.spool.see_room_for(sum(map(len, contents.values())))
-        return self.store.write_all(contents)
-
-    async def _look(self, keys: Sequence[str]) -> Sequence[bool]:
-        assert isinstance(self.store, FolderBlobs)
-        return await self.store.have(keys)
+        return writes.write_all(contents)
 
     async def _second(self, received: Received) -> Received:
         if received.held is not None:
@@ -281,9 +294,10 @@ class Artifacts:
             await self.discard(received)
 
     async def _own_file(self, key: str, missing: NotFoundError) -> Path | None:
-        if not isinstance(self.store, FolderBlobs):
+        files = self.store.capabilities.local_files
+        if files is None:
             return None
-        path = self.store.path_of(key)
+        path = files.path_of(key)
         try:
             return None if envelope.is_compressed(await in_thread(_beginning, path)) else path
         except FileNotFoundError as exc:
@@ -311,7 +325,7 @@ class Artifacts:
             return Integrity.MISSING
         except DamagedBlobError:
             return Integrity.DAMAGED
-        return Integrity.OK if f"sha256-{digest.hexdigest()}" == doc_hash else Integrity.DAMAGED
+        return Integrity.OK if hash_of_digest(digest) == doc_hash else Integrity.DAMAGED
 
 
 def _duplicate(path: Path, second: Path) -> None:
@@ -328,3 +342,8 @@ def _missing(doc_hash: str, kind: ArtifactType, step_config_id: int) -> NotFound
 def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(envelope.HEADER)
+
+
+def _is_config(name: str) -> bool:
+    """Whether a folder is that of a step config."""
+    return name.isascii() and name.isdigit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,12 +23,78 @@ class Blob:
     modified: datetime | None = None
 
 
+class LocalFiles(Protocol):
+    """Capability: every blob is a file of this machine, so that a file can be shared instead of copied."""
+
+    def path_of(self, key: str) -> Path:
+        """Where the blob is, if it is there."""
+        ...
+
+    async def link_file(self, key: str, path: Path) -> bool:
+        """Store the file unless a blob of its size is there already; the file stays where it is.
+
+        False: that cannot be done without copying, or the blob that is there has another size.
+        """
+        ...
+
+    async def release_file(self, key: str, path: Path) -> bool:
+        """Unlink a file whose content is stored under the key; False, and the file stays, if there is no such blob."""
+        ...
+
+
+class GroupWrites(Protocol):
+    """Capability: many small blobs cost little more to write together than one alone."""
+
+    def write_all(self, contents: Mapping[str, bytes]) -> Mapping[str, bool | Exception]:
+        """Store small blobs, each unless one of its size is there already; this blocks, so call it in a thread.
+
+        False: the blob that is there has another size, and was not replaced. An error belongs to its blob alone.
+        """
+        ...
+
+
+class GroupLookups(Protocol):
+    """Capability: asking for many blobs costs little more than asking for one."""
+
+    async def have(self, keys: Sequence[str]) -> Sequence[bool]:
+        """Whether each of these blobs is there."""
+        ...
+
+
+class NameIndex(Protocol):
+    """Capability: blobs are found by the last name of their key, whatever their folder, without listing folders."""
+
+    async def folders_of(self, names: Iterable[str], prefix: str) -> Mapping[str, set[str]]:
+        """By name, the folders right below the prefix that hold a blob of this name."""
+        ...
+
+    async def delete_named(self, names: Iterable[str]) -> int:
+        """Delete every blob whose key ends in one of these names, and say how many there were."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can do beyond what every store can: each is the store itself, or None.
+
+    They save work and change no result. A caller does without those that are missing.
+    """
+
+    local_files: LocalFiles | None = None
+    group_writes: GroupWrites | None = None
+    group_lookups: GroupLookups | None = None
+    name_index: NameIndex | None = None
+
+
 class BlobStore(Protocol):
     """Bytes by key. A key is a path of names: `raw/3f/sha256-…3f`.
 
     A blob is there whole or not at all, also to concurrent readers. When a `put` returns, it is durable. Putting the
     same again changes nothing; putting something else replaces it.
     """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     async def put_file(self, key: str, path: Path) -> None:
         """Store a file, which is handed over: when this returns, it is no longer at `path`. If it fails, it is."""

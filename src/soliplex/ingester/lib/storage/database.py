@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, metadata
-from soliplex.ingester.lib.storage.blobs import Blob, checked
+from soliplex.ingester.lib.storage.blobs import Blob, Capabilities, checked
 from soliplex.ingester.lib.storage.errors import StoreUnavailableError
 from soliplex.ingester.lib.storage.threads import in_thread
 
@@ -48,6 +48,7 @@ class DatabaseBlobs:
     def __init__(self, kinds: Mapping[str, ArtifactType], *, part: int = PART) -> None:
         self._kinds = kinds
         self._part = part
+        self.capabilities: Final = Capabilities(name_index=self)
 
     async def put_file(self, key: str, path: Path) -> None:
         with path.open("rb") as file:
@@ -93,7 +94,7 @@ class DatabaseBlobs:
         return there
 
     async def delete_named(self, names: Iterable[str]) -> int:
-        """Delete every blob whose key ends in one of these names, wherever it lies: the primary key begins with it."""
+        """The primary key begins with the name."""
         there = 0
         for some in batched(names, AT_ONCE):
             async with _writing() as connection:
@@ -123,6 +124,19 @@ class DatabaseBlobs:
             roots = (await connection.execute(query)).scalars().all()
         below = {root.partition("#")[0].removeprefix(start).split("/")[0] for root in roots}
         return sorted(below - {""})
+
+    async def folders_of(self, names: Iterable[str], prefix: str) -> dict[str, set[str]]:
+        """The primary key begins with the name, while `folders` reads the whole index."""
+        found: dict[str, set[str]] = {}
+        for some in batched(names, AT_ONCE):
+            query = sa.select(row.hash, row.storage_root).where(
+                row.hash.in_(some), row.storage_root.startswith(f"{prefix}/", autoescape=True)
+            )
+            async with _reading() as connection:
+                for name, root in (await connection.execute(query)).all():
+                    below = root.partition("#")[0].removeprefix(f"{prefix}/").split("/")[0]
+                    found.setdefault(name, set()).add(below)
+        return found
 
     async def check(self) -> None:
         try:

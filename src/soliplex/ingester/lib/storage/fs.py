@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.gathering import Gathering
-from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, checked
+from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, Capabilities, checked
 from soliplex.ingester.lib.storage.errors import NoRoomError, StorageError, StoreUnavailableError
 from soliplex.ingester.lib.storage.threads import in_thread
 
@@ -41,6 +41,7 @@ class FolderBlobs:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.capabilities: Final = Capabilities(local_files=self, group_writes=self, group_lookups=self)
         self._putting = Gathering(self._put_all, at_once=PUTS_AT_ONCE)
 
     @property
@@ -49,39 +50,30 @@ class FolderBlobs:
         return self.root / INCOMING
 
     def path_of(self, key: str) -> Path:
-        """Where the blob is, if it is there."""
         return self.root / checked(key)
 
     async def put_file(self, key: str, path: Path) -> None:
         await in_thread(self._move_in, path, self.path_of(key))
 
     async def link_file(self, key: str, path: Path) -> bool:
-        """Store the file unless a blob of its size is there already; it stays where it is.
-
-        False: that cannot be done without copying, or what is there is of another size.
-        """
         return await in_thread(_link_in, path, self.path_of(key))
 
     async def release_file(self, key: str, path: Path) -> bool:
-        """Unlink a file whose content is stored under the key; False, and it stays, if that is not so."""
         return await in_thread(_release, path, self.path_of(key))
 
     async def have(self, keys: Sequence[str]) -> Sequence[bool]:
-        """Which of these blobs are there, in one hop."""
+        """All are looked at in one hop to a thread."""
         paths = [self.path_of(key) for key in keys]
         return await in_thread(lambda: [_size(path) is not None for path in paths])
 
     def write_all(self, contents: Mapping[str, bytes], *, replace: bool = False) -> dict[str, bool | Exception]:
-        """Store small blobs, each unless one of its size is there already; this blocks, so call it in a thread.
-
-        False: what is there is of another size, and is not to be replaced. What fails does so for itself.
-        """
+        """As `GroupWrites` says; with `replace`, blobs that are there are written again."""
         name = f"{self.incoming}/{uuid4().hex}"
         files = {
             key: _Small(f"{self.root}/{checked(key)}", content, f"{name}-{number}", replace)
             for number, (key, content) in enumerate(contents.items())
         }
-        with _explained():
+        with explained("fs"):
             make_folders(self.incoming)
         for file in files.values():
             file.attempt(_Small.write)
@@ -117,7 +109,7 @@ class FolderBlobs:
         return await in_thread(_size, self.path_of(key))
 
     async def delete(self, keys: Iterable[str]) -> int:
-        return await in_thread(_unlink, [self.path_of(key) for key in keys])
+        return await in_thread(unlink_all, [self.path_of(key) for key in keys])
 
     async def list(self, prefix: str) -> AsyncIterator[Blob]:
         batches = batched(self._walk(self._folder(prefix)), LISTED_AT_ONCE)
@@ -138,14 +130,14 @@ class FolderBlobs:
         return self.path_of(prefix) if prefix else self.root
 
     def _check(self) -> None:
-        with _explained():
+        with explained("fs"):
             make_folders(self.incoming)
             probe = self.incoming / f"check-{uuid4().hex}"
             probe.touch()
             probe.unlink()
 
     def _move_in(self, path: Path, target: Path) -> None:
-        with _explained():
+        with explained("fs"):
             sync(path)
             try:
                 path.replace(target)
@@ -184,7 +176,7 @@ class _Small:
         if self.outcome is not None:
             return
         try:
-            with _explained():
+            with explained("fs"):
                 self.outcome = step(self)
         except Exception as exc:  # noqa: BLE001  the others of its group go on; this one's owner is told
             self.outcome = exc
@@ -244,7 +236,7 @@ def _sync_folders(files: Sequence[_Small]) -> None:
         by_folder[file.target.rpartition("/")[0]].append(file)
     for folder, its in by_folder.items():
         try:
-            with _explained():
+            with explained("fs"):
                 sync(folder)
         except StorageError as exc:
             for file in its:
@@ -252,7 +244,7 @@ def _sync_folders(files: Sequence[_Small]) -> None:
 
 
 def _link_in(path: Path, target: Path) -> bool:
-    with _explained():
+    with explained("fs"):
         if (there := _size(target)) is not None:
             sync(target.parent)  # whoever wrote it may still be about to
             return there == path.stat().st_size
@@ -299,13 +291,14 @@ def sync(path: Path | str) -> None:
 
 
 @contextmanager
-def _explained() -> Generator[None]:
+def explained(store: str, path: Path | None = None) -> Generator[None]:
+    """Raise an error of the system as one of storage. `path` is the file at work, for calls whose errors name none."""
     try:
         yield
     except OSError as exc:
         if exc.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise NoRoomError(0) from exc
-        raise StoreUnavailableError("fs", f"{exc.strerror or exc} ({exc.filename})") from exc
+        raise StoreUnavailableError(store, f"{exc.strerror or exc} ({exc.filename or path})") from exc
 
 
 def _open(path: Path, key: str) -> tuple[BinaryIO, bytes]:
@@ -328,7 +321,8 @@ def _size(path: Path | str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _unlink(paths: Sequence[Path]) -> int:
+def unlink_all(paths: Iterable[Path]) -> int:
+    """Unlink what is there of these files, and say how many were."""
     there = 0
     for path in paths:
         try:

@@ -5,13 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from soliplex.ingester.lib.config import StorageSettings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType
 
 HASH: Final = re.compile(r"sha256-[0-9a-f]{64}")
+
+
+class Digest(Protocol):
+    """A digest of `hashlib`."""
+
+    def hexdigest(self) -> str: ...
+
+
+def hash_of_digest(sha256: Digest) -> str:
+    """The hash under which a document is known, from the digest of its bytes."""
+    return f"sha256-{sha256.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

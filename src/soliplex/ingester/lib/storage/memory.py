@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, checked
+from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, Capabilities, checked
 from soliplex.ingester.lib.storage.threads import in_thread
 
 
@@ -15,6 +16,7 @@ class MemoryBlobs:
     """Gone with the process."""
 
     def __init__(self) -> None:
+        self.capabilities: Final = Capabilities()
         self._blobs: dict[str, tuple[bytes, datetime]] = {}
 
     async def put_file(self, key: str, path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib.config import S3Settings
 from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
-from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, checked
+from soliplex.ingester.lib.storage.blobs import BLOCK, Blob, Capabilities, checked
 from soliplex.ingester.lib.storage.errors import StoreUnavailableError
 from soliplex.ingester.lib.storage.threads import in_thread
 
@@ -61,6 +61,7 @@ class ObjectBlobs:
     """A service of OpenDAL as a store."""
 
     def __init__(self, service: str, operator: AsyncOperator) -> None:
+        self.capabilities: Final = Capabilities()
         self._service = service
         self._operator = operator
 

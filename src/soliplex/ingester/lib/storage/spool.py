@@ -7,7 +7,6 @@ that keeping a document is renaming it. A spool that nobody keeps or discards, s
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import shutil
 from collections.abc import AsyncIterable, AsyncIterator
@@ -16,8 +15,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
-from soliplex.ingester.lib.storage.errors import DocumentTooLargeError, NoRoomError, StoreUnavailableError
-from soliplex.ingester.lib.storage.fs import make_folders
+from soliplex.ingester.lib.storage.errors import DocumentTooLargeError, NoRoomError
+from soliplex.ingester.lib.storage.fs import explained, make_folders
+from soliplex.ingester.lib.storage.layout import hash_of_digest
 from soliplex.ingester.lib.storage.threads import in_thread
 
 GATHERED: Final = 256 << 10
@@ -161,22 +161,16 @@ class _Incoming:
         self._size += len(block)
 
     def _received(self, held: bytes | None = None) -> Received:
-        return Received(f"sha256-{self._digest.hexdigest()}", self._size, self._head, self._path, held)
+        return Received(hash_of_digest(self._digest), self._size, self._head, self._path, held)
 
     def _append(self, block: bytes) -> None:
-        try:
+        with explained("spool", self._path):
             if self._file is None:
                 self._file = self._path.open("xb", buffering=0)
             rest = memoryview(block)
             while rest:
                 rest = rest[self._file.write(rest) :]
-        except OSError as exc:
-            if exc.errno in {errno.ENOSPC, errno.EDQUOT}:
-                raise NoRoomError(0) from exc
-            raise StoreUnavailableError("spool", f"{exc.strerror or exc} ({self._path})") from exc
 
     def _make_folder(self) -> None:
-        try:
+        with explained("spool", self._path.parent):
             make_folders(self._path.parent)
-        except OSError as exc:
-            raise StoreUnavailableError("spool", f"{exc.strerror or exc} ({self._path.parent})") from exc

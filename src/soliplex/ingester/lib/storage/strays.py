@@ -19,6 +19,7 @@ from soliplex.ingester.lib.models import Database, Document
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.storage.artifacts import Artifacts
 from soliplex.ingester.lib.storage.blobs import Blob
+from soliplex.ingester.lib.storage.fs import unlink_all
 from soliplex.ingester.lib.storage.layout import Layout
 from soliplex.ingester.lib.storage.threads import in_thread
 
@@ -80,7 +81,7 @@ async def remove_strays(artifacts: Artifacts, strays: Iterable[Stray]) -> int:
     found = tuple(strays)
     spools = [artifacts.spool.folder / stray.key for stray in found if stray.kind is StrayKind.SPOOL]
     blobs = [stray.key for stray in found if stray.kind is StrayKind.BLOB]
-    return await in_thread(_unlink, spools) + await artifacts.store.delete(blobs)
+    return await in_thread(unlink_all, spools) + await artifacts.store.delete(blobs)
 
 
 async def _unknown(blobs: Sequence[Blob], known: Known) -> Sequence[Stray]:
@@ -100,11 +101,3 @@ def _old_spools(folder: Path, before: datetime) -> Sequence[Stray]:
         for name, status in found
         if datetime.fromtimestamp(status.st_mtime, UTC) <= before
     ]
-
-
-def _unlink(paths: Iterable[Path]) -> int:
-    there = 0
-    for path in paths:
-        there += path.exists()
-        path.unlink(missing_ok=True)
-    return there

@@ -71,14 +71,24 @@ def validate_blocking(path: Path, *, name: str, mime_type: str | None) -> Valida
     """The same for a caller that has a thread or a process to itself."""
     if path.stat().st_size == 0:
         raise InvalidDocumentError(Defect.EMPTY, "the document is empty: it has no bytes", GET_AGAIN)
-    found = detect_mime_type(path, name, declared=mime_type)
-    if found == UNKNOWN and _is_old_text(path):
-        found = BY_EXTENSION.get(extension_of(name), PLAIN)
+    found = kind_of(path, name, declared=mime_type)
     facts = _checked(path, found, extension_of(name))
     if "xml_error" in facts:
         found = PLAIN
     said = {"declared_mime_type": mime_type} if mime_type and mime_type.partition(";")[0] != found else {}
     return Validated(found, facts | said)
+
+
+def kind_of(path: Path, name: str, *, declared: str | None = None) -> str:
+    """The kind of a file that came under `name`; texts of before Unicode are known by their words."""
+    found = detect_mime_type(path, name, declared=declared)
+    return BY_EXTENSION.get(extension_of(name), PLAIN) if found == UNKNOWN and _is_old_text(path) else found
+
+
+def has_more_to_say(mime_type: str, name: str) -> bool:
+    """Whether validation tells better than its kind what is wrong with a file: it is encrypted, or damaged."""
+    is_damaged_office = mime_type == ZIP and extension_of(name) in _OFFICE_EXTENSIONS
+    return is_damaged_office or mime_type == compound.ENCRYPTED_PACKAGE
 
 
 def _checked(path: Path, mime_type: str, extension: str) -> Facts:

@@ -46,9 +46,10 @@ class Deadlines:
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
+        # First, so that nothing that goes wrong here can make this the last look.
+        self._timer = loop.call_later(LOOK_EVERY, self._look) if self._calls else None
         now = loop.time()
         for task, deadline in self._calls.items():
             if now > deadline and task not in self._expired:
                 self._expired.add(task)
                 task.cancel()
-        self._timer = loop.call_later(LOOK_EVERY, self._look) if self._calls else None

@@ -10,25 +10,29 @@ Every builder raises `DefinitionError` and nothing else, once, with all that is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from soliplex.ingester.lib.models.enums import Isolation, LifeCycleEvent
+from soliplex.ingester.lib.enums import Isolation, LifeCycleEvent
 from soliplex.ingester.lib.wf import graph
+from soliplex.ingester.lib.wf.conditions import Condition, Repeat
 from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, UnknownDefinitionError, nearest_names
 from soliplex.ingester.lib.wf.reading import Fields, JsonValue, KeyPath, Source, shown
-from soliplex.ingester.lib.wf.retries import Backoff
+from soliplex.ingester.lib.wf.retries import Backoff, usual_backoff
 from soliplex.ingester.lib.wf.yaml_source import read_yaml
 
 type Origin = Literal["app", "user"]
 
+_USUAL_FACTOR: Final = 2.0
+_USUAL_JITTER: Final = 0.1
 EVENT_NAMES: Final = tuple(event.value for event in LifeCycleEvent)
 ATTEMPTS_IN_JSON: Final = 3
+ANY_NUMBER: Final = 2**31 - 1
+"""Of failed tasks: no bound."""
 
-_USUAL: Final = Backoff()
 _WORKFLOW_KEYS: Final = ("id", "name", "meta", "item_steps", "lifecycle_events")
 _STEP_KEYS: Final = (
     "name",
@@ -42,12 +46,31 @@ _STEP_KEYS: Final = (
     "isolation",
     "optional",
     "backoff",
+    "when",
+    "repeat",
+    "tolerant",
+    "max_failures",
+    "gather",
 )
+_REPEAT_KEYS: Final = ("until", "max", "delay")
 _BACKOFF_KEYS: Final = ("first", "longest", "factor", "jitter")
 _HANDLER_KEYS: Final = ("name", "method", "retries", "parameters")
 _PARAMETER_SET_KEYS: Final = ("id", "name", "meta", "config")
 _JSON_KEYS: Final = ("id", "version", "title", "steps")
-_JSON_STEP_KEYS: Final = ("name", "type", "command", "dependencies", "max_attempts", "timeout")
+_JSON_STEP_KEYS: Final = (
+    "name",
+    "type",
+    "command",
+    "dependencies",
+    "max_attempts",
+    "timeout",
+    "optional",
+    "when",
+    "repeat",
+    "tolerant",
+    "max_failures",
+    "gather",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +93,15 @@ class StepDefinition:
     """None leaves it to the handler."""
     optional: bool = False
     """The run goes on when this step fails."""
-    backoff: Backoff = _USUAL
+    backoff: Backoff = field(default_factory=usual_backoff)
+    when: Condition | None = None
+    """The step is skipped unless this holds: it then completes without a call, and its output is null."""
+    repeat: Repeat | None = None
+    """The handler is called until a condition holds."""
+    max_failures: int | None = None
+    """Of a map step: how many of its tasks may fail before the step does. None: it fails with the first."""
+    gather: bool = True
+    """Of a map step: whether its output is the list of what its tasks gave. Else it has none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.key)
@@ -253,7 +284,7 @@ def _checked_workflow(
     """Check the graph, raise all that was found wrong, and put the steps in order."""
     steps = _by_key(placed, source)
     for entry in steps.values():
-        _note_contradictions(entry, source)
+        _note_contradictions(entry, steps.keys(), source)
     dependencies = {key: entry.step.depends_on for key, entry in steps.items()}
     _note_graph_problems(dependencies, steps, source)
     source.raise_problems()
@@ -279,11 +310,25 @@ def _by_key(placed: Sequence[_PlacedStep], source: Source) -> dict[str, _PlacedS
     return steps
 
 
-def _note_contradictions(entry: _PlacedStep, source: Source) -> None:
+def _note_names_out_of_reach(entry: _PlacedStep, keys: Collection[str], source: Source) -> None:
+    """Note steps that a condition names and that its step does not depend on: their output may not be there yet."""
+    step, where, _ = entry
+    until = step.repeat.until if step.repeat else None
+    for place, condition in ((("when",), step.when), (("repeat", "until"), until)):
+        for name in sorted(condition.names & set(keys) - {*step.depends_on}) if condition else ():
+            source.note((*where, *place), f"names the step {name!r}, on which it does not depend; add it to depends_on")
+
+
+def _note_contradictions(entry: _PlacedStep, keys: Collection[str], source: Source) -> None:
     step, where, edges_at = entry
     if step.map is not False and len(step.depends_on) > 1:
         names = ", ".join(step.depends_on)
         source.note(edges_at, f"maps over the output of one step, but depends on {names}; leave one of them")
+    if step.map is False:
+        for key, is_set in (("tolerant", step.max_failures is not None), ("gather", not step.gather)):
+            if is_set:
+                source.note((*where, key), "is for map steps only; add `map:`, or remove this key")
+    _note_names_out_of_reach(entry, keys, source)
     if step.retries < 1:
         source.note(where, f"has {step.retries} retries; give at least 1, the first attempt")
     if step.timeout is not None and step.timeout <= timedelta(0):
@@ -339,6 +384,10 @@ def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinit
         isolation=_read_isolation(fields),
         optional=fields.flag("optional"),
         backoff=_read_backoff(fields),
+        when=_read_condition(fields, "when"),
+        repeat=_read_repeat(fields),
+        max_failures=_read_max_failures(fields),
+        gather=fields.flag("gather") if "gather" in fields else True,
     )
 
 
@@ -357,6 +406,41 @@ def _read_isolation(fields: Fields) -> Isolation | None:
     return None
 
 
+def _read_condition(fields: Fields, key: str, *, required: bool = False) -> Condition | None:
+    if key not in fields and not required:
+        return None
+    text = fields.text(key, longest=None)
+    if not text:
+        return None
+    try:
+        return Condition.parse(text)
+    except ValueError as exc:
+        fields.note(key, f"{shown(text)} {exc}")
+        return None
+
+
+def _read_repeat(fields: Fields) -> Repeat | None:
+    if "repeat" not in fields:
+        return None
+    entries = fields.child("repeat")
+    entries.only(_REPEAT_KEYS)
+    until = _read_condition(entries, "until", required=True)
+    if entries.raw("max") is None:
+        entries.note("max", "is missing; add `max:` with the most calls there may be")
+    most = entries.integer("max", 1, at_least=1)
+    delay = entries.duration("delay") or timedelta()
+    return Repeat(until=until, max=most, delay=delay) if until is not None else None
+
+
+def _read_max_failures(fields: Fields) -> int | None:
+    """How many failed tasks a map step puts up with: with `tolerant` alone, any number."""
+    if not fields.flag("tolerant"):
+        if "max_failures" in fields:
+            fields.note("max_failures", "goes with `tolerant: true` only; add it, or remove this key")
+        return None
+    return fields.integer("max_failures", ANY_NUMBER, at_least=0)
+
+
 def _read_backoff(fields: Fields) -> Backoff:
     """Read a backoff; a plain duration is the first wait."""
     if not isinstance(fields.raw("backoff"), Mapping):
@@ -367,8 +451,8 @@ def _read_backoff(fields: Fields) -> Backoff:
         entries,
         first=entries.duration("first"),
         longest=entries.duration("longest"),
-        factor=entries.number("factor", _USUAL.factor),
-        jitter=entries.number("jitter", _USUAL.jitter),
+        factor=entries.number("factor", _USUAL_FACTOR),
+        jitter=entries.number("jitter", _USUAL_JITTER),
     )
 
 
@@ -377,18 +461,19 @@ def _backoff(
     *,
     first: timedelta | None,
     longest: timedelta | None = None,
-    factor: float = _USUAL.factor,
-    jitter: float = _USUAL.jitter,
+    factor: float = _USUAL_FACTOR,
+    jitter: float = _USUAL_JITTER,
 ) -> Backoff:
     """Fill in what was left out: a long first wait raises the usual ceiling, a low ceiling lowers the usual first."""
-    ceiling = max(first or _USUAL.first, _USUAL.longest) if longest is None else longest
-    start = min(_USUAL.first, ceiling) if first is None else first
+    usual = usual_backoff()
+    ceiling = max(first or usual.first, usual.longest) if longest is None else longest
+    start = min(usual.first, ceiling) if first is None else first
     try:
         return Backoff(start, ceiling, factor, jitter)
     except DefinitionError as exc:
         for problem in exc.problems:
             fields.note(problem.key or "first", problem.text)
-        return _USUAL
+        return usual
 
 
 def _read_events(fields: Fields) -> dict[str, tuple[EventHandler, ...]]:
@@ -443,6 +528,11 @@ def _read_json_step(fields: Fields) -> StepDefinition:
         depends_on=fields.texts("dependencies") or (),
         map=kind == "map",
         timeout=fields.positive_duration("timeout"),
+        optional=fields.flag("optional"),
+        when=_read_condition(fields, "when"),
+        repeat=_read_repeat(fields),
+        max_failures=_read_max_failures(fields),
+        gather=fields.flag("gather") if "gather" in fields else True,
     )
 
 

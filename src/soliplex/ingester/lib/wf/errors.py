@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -97,8 +97,21 @@ class LockLostError(LockedError):
         self.resource_key = resource_key
 
 
+class WorkerLost(EngineError):  # noqa: N818  what happened to the worker, not a kind of error
+    """A loop of a worker has ended though nobody told it to: the worker must not go on."""
+
+    def __init__(self, worker_id: str, duties: Mapping[str, str]) -> None:
+        ended = ", ".join(f"{name} ({cause})" for name, cause in duties.items())
+        super().__init__(f"worker {worker_id} stops: a loop of it has ended: {ended}; see the log, and start it again")
+        self.worker_id = worker_id
+
+
 class PermanentError(EngineError):
     """Raised by a handler when trying again cannot help: the step fails at once."""
+
+
+class CannotExecute(EngineError):  # noqa: N818  a fact about the worker, not about the step
+    """This worker lacks what a step needs: its workflow, the step in it, or its handler. Another worker may have it."""
 
 
 class StepTimeout(EngineError):  # noqa: N818  named as the glossary names it

@@ -8,28 +8,62 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
-from soliplex.ingester.lib.models import Database, Isolation
+from soliplex.ingester.lib.models import Database, Isolation, RunStatus
 from soliplex.ingester.lib.models.transactions import json_of, single
+from soliplex.ingester.lib.storable import holds_escaped_nul
 from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.conditions import Condition, Repeat
 from soliplex.ingester.lib.wf.deadlines import LONG, Deadlines
 from soliplex.ingester.lib.wf.definitions import StepDefinition
-from soliplex.ingester.lib.wf.errors import DefinitionError, PermanentError, PoolStopped
-from soliplex.ingester.lib.wf.handlers import Handler, StepContext, arguments_at_hand, arguments_for, resolve
+from soliplex.ingester.lib.wf.errors import (
+    CannotExecute,
+    DefinitionError,
+    PermanentError,
+    PoolStopped,
+    UnknownDefinitionError,
+)
+from soliplex.ingester.lib.wf.handlers import (
+    Handler,
+    StepContext,
+    arguments_at_hand,
+    arguments_for,
+    names_for_conditions,
+    resolve,
+)
 from soliplex.ingester.lib.wf.isolation import ProcessPool, run_inline
 from soliplex.ingester.lib.wf.links import insist
 from soliplex.ingester.lib.wf.probes import NoProbe, Probe
+from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Released, Result
+from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait, Wish, check_duration
+from soliplex.ingester.lib.wf.work import (
+    SUBFLOW,
+    ClaimedStep,
+    Completed,
+    Errored,
+    Expanded,
+    NewSubflow,
+    Parked,
+    Released,
+    Result,
+)
+
+_log = logging.getLogger(__name__)
 
 LONGEST_MESSAGE: Final = 2_000
 LONGEST_TRACEBACK: Final = 20_000
+SEARCH: Final = "search_for_a_worker"
+"""The key in a step's `status_meta` under which the search for a worker that can execute it is noted."""
+_SEARCH_PAUSES: Final = Backoff(timedelta(seconds=1), timedelta(seconds=30), jitter=0.5)
 _GIVEN: Final = ("processes", "time_limit")
 """What a handler may ask for that the worker has itself."""
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -50,9 +84,12 @@ class Executor:
         processes: ProcessPool,
         default_timeout: float | None,
         clock: Clock,
+        patience: timedelta = timedelta(),
         probe: Probe | None = None,
     ) -> None:
         self._processes = processes
+        self._patience = patience
+        """How long a step waits for a worker that can execute it, while there are workers, before it fails."""
         self._default_timeout = default_timeout
         self._clock = clock
         self._probe = probe or NoProbe()
@@ -64,18 +101,40 @@ class Executor:
         started_at = self._clock()
         try:
             definition = definition_of(steps[0])
+        except CannotExecute as exc:
+            return [self._unexecuted(step, exc, started_at) for step in steps]
+        except DefinitionError as exc:
+            return [errored(step, exc, started_at) for step in steps]
+        decided = _decided_by_subflows(steps, started_at)
+        if definition.when is not None:
+            decided |= await _decided_by(definition.when, steps, started_at)
+        if not decided:
+            return await self._attempt(steps, definition, started_at)
+        rest = [step for step in steps if step.id not in decided]
+        return [*decided.values(), *(await self._attempt(rest, definition, started_at) if rest else ())]
+
+    async def _attempt(
+        self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
+    ) -> list[Result]:
+        try:
             if definition.map and steps[0].parent_id is None:
                 return [await self._expand(step, definition) for step in steps]
             handler = resolve(definition.method)
             outputs = await self._call(handler, definition, steps)
+            if definition.repeat is not None:
+                outputs = await _with_repeats(definition.repeat, steps, outputs)
         except PoolStopped:
             return [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
+        except CannotExecute as exc:
+            return [self._unexecuted(step, exc, started_at) for step in steps]
         except asyncio.CancelledError as exc:
             if is_cancelled():
                 raise
             # A task that the handler itself cancelled, and awaited: that is its error, and not the end of the slot.
             return [errored(step, exc, started_at) for step in steps]
-        except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the step's error
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001  a handler may raise anything, exit, or panic in Rust: its error
             return [errored(step, exc, started_at) for step in steps]
         return [self._result(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
 
@@ -119,11 +178,29 @@ class Executor:
         if isinstance(output, Exception):
             return errored(step, output, started_at)
         try:
+            if isinstance(output, Again | Wait | Subflow):
+                return _parked(step, output)
             text = None if output is None else storable_json(output)
         except PermanentError as exc:
             return errored(step, exc, started_at)
         return Completed(
             step_id=step.id, run_id=step.run_id, lease=step.lease, output=text, started_at=started_at, run=step.run
+        )
+
+    def _unexecuted(self, step: ClaimedStep, exc: CannotExecute, now: datetime) -> Result:
+        """Give the step back, for a worker that can execute it; once none has been able to for long enough, fail it."""
+        search = Search.of(step, now)
+        if now - search.since >= self._patience:
+            return errored(step, PermanentError(f"{exc}; put it in place, then retry the run"), now)
+        if not search.times:
+            _log.warning("step %d of run %d waits for a worker that can execute it: %s", step.id, step.run_id, exc)
+        return Released(
+            step_id=step.id,
+            run_id=step.run_id,
+            lease=step.lease,
+            message=storable_text(f"waits for a worker that can execute it: {exc}")[:LONGEST_MESSAGE],
+            meta=search.noted(now),
+            delay=_SEARCH_PAUSES.delay_after(search.times + 1, random=random),
         )
 
     async def _expand(self, step: ClaimedStep, definition: StepDefinition) -> Result:
@@ -137,14 +214,42 @@ def is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The search for a worker that can execute a step, as the step's `status_meta` tells of it."""
+
+    meta: dict[str, Any]
+    since: datetime
+    times: int
+    """How many workers have given the step back."""
+
+    @classmethod
+    def of(cls, step: ClaimedStep, now: datetime) -> Self:
+        meta: dict[str, Any] = json_of(step.row, "status_meta") or {}
+        noted = meta.get(SEARCH)
+        # One that nobody has gone on with for a while ended: the step was executed since, or no worker was there.
+        if noted is None or now - datetime.fromisoformat(noted["last"]) > 2 * _SEARCH_PAUSES.longest:
+            return cls(meta, now, 0)
+        return cls(meta, datetime.fromisoformat(noted["since"]), noted["times"])
+
+    def noted(self, now: datetime) -> dict[str, Any]:
+        """The step's `status_meta` after one more worker has given the step back."""
+        return {
+            **self.meta,
+            SEARCH: {"since": self.since.isoformat(), "last": now.isoformat(), "times": self.times + 1},
+        }
+
+
 def definition_of(step: ClaimedStep) -> StepDefinition:
     """The step as its workflow defines it now."""
-    workflow = get_registry().workflow(step.workflow_id)
+    try:
+        workflow = get_registry().workflow(step.workflow_id)
+    except UnknownDefinitionError as exc:
+        raise CannotExecute(str(exc)) from exc
     try:
         return workflow.step(step.name)
-    except (KeyError, NotFoundError) as exc:
-        problem = f"workflow {step.workflow_id!r} no longer has a step {step.name!r}"
-        raise PermanentError(f"{problem}; restore it, then retry the run") from exc
+    except NotFoundError as exc:
+        raise CannotExecute(f"workflow {step.workflow_id!r} no longer has a step {step.name!r}") from exc
 
 
 async def _items_of(step: ClaimedStep, definition: StepDefinition) -> list[Any]:
@@ -163,6 +268,105 @@ async def _items_of(step: ClaimedStep, definition: StepDefinition) -> list[Any]:
     return found
 
 
+async def _decided_by(when: Condition, steps: Sequence[ClaimedStep], now: datetime) -> dict[int, Result]:
+    """What becomes, by id, of the steps for which the condition does not hold, or cannot be evaluated.
+
+    Tasks of a map step and steps that are called again are not asked: their step was, before it began.
+    """
+    asked = [step for step in steps if step.parent_id is None and not step.row["repeats"]]
+    names = await insist(lambda: names_for_conditions(asked)) if asked else []
+    decided: dict[int, Result] = {}
+    for step, known in zip(asked, names, strict=True):
+        try:
+            if not when.holds(known):
+                decided[step.id] = _skipped(step, when, now)
+        except PermanentError as exc:
+            decided[step.id] = errored(step, exc, now)
+    return decided
+
+
+def _skipped(step: ClaimedStep, when: Condition, now: datetime) -> Completed:
+    meta = json_of(step.row, "status_meta") or {}
+    return Completed(
+        step_id=step.id,
+        run_id=step.run_id,
+        lease=step.lease,
+        message=f"skipped: {when.text} is false",
+        meta={**meta, "skipped": when.text},
+        started_at=now,
+        run=step.run,
+    )
+
+
+async def _with_repeats(repeat: Repeat, steps: Sequence[ClaimedStep], outputs: list[Any]) -> list[Any]:
+    """What the handler returned, or, where the loop is not over, the wish to be called again with that as its state."""
+    known = await insist(lambda: names_for_conditions(steps))
+    return [_repeated(repeat, *each) for each in zip(steps, outputs, known, strict=True)]
+
+
+def _repeated(repeat: Repeat, step: ClaimedStep, output: Any, names: Mapping[str, Any]) -> Any:
+    if isinstance(output, Exception | Again | Wait | Subflow):
+        return output
+    calls = step.row["repeats"] + 1
+    try:
+        if repeat.until.holds({**names, "output": output}):
+            return output
+    except PermanentError as exc:
+        return exc
+    if calls >= repeat.max:
+        return PermanentError(f"after {calls} calls, `until: {repeat.until.text}` does not hold")
+    return Again(output, repeat.delay)
+
+
+def _parked(step: ClaimedStep, wish: Wish) -> Parked:
+    """What is recorded of a step whose handler asks to be called again."""
+    state = None if wish.state is None else storable_json(wish.state)
+    subflow = None
+    match wish:
+        case Again():
+            awaits, delay = None, check_duration("delay", wish.delay)
+        case Wait():
+            awaits, delay = wish.key, _limit(wish.timeout)
+        case Subflow():
+            awaits, delay = f":subflow:{step.id}:{step.row['repeats']}", _limit(wish.timeout)
+            subflow = _new_subflow(wish)
+    return Parked(
+        step_id=step.id,
+        run_id=step.run_id,
+        lease=step.lease,
+        state=state,
+        awaits=awaits,
+        delay=delay,
+        subflow=subflow,
+    )
+
+
+def _limit(timeout: timedelta | float | None) -> timedelta | None:
+    return None if timeout is None else check_duration("timeout", timeout)
+
+
+def _new_subflow(wish: Subflow) -> NewSubflow:
+    storable_json(wish.input)
+    try:
+        return NewSubflow(get_registry().workflow(wish.workflow_id), wish.input)
+    except UnknownDefinitionError as exc:
+        raise PermanentError(str(exc)) from exc
+
+
+def _decided_by_subflows(steps: Sequence[ClaimedStep], now: datetime) -> dict[int, Result]:
+    """What becomes, by id, of steps that waited for a run that has not completed."""
+    outcomes = {step.id: (step, step.subflow_outcome) for step in steps if step.row["answer"] is not None}
+    return {
+        step_id: errored(step, PermanentError(_words_about(outcome)), now)
+        for step_id, (step, outcome) in outcomes.items()
+        if outcome is not None and outcome["status"] != RunStatus.COMPLETED
+    }
+
+
+def _words_about(outcome: Mapping[str, Any]) -> str:
+    return f"run {outcome[SUBFLOW]}, which this step waited for, ended {outcome['status']}: {outcome['error']}"
+
+
 def _many(handler: Handler, results: Any, expected: int) -> list[Any]:
     if not isinstance(results, list) or len(results) != expected:
         got = f"{len(results)} results" if isinstance(results, list) else type(results).__name__
@@ -179,7 +383,7 @@ def storable_json(output: Any) -> str:
         text.encode()
     except (TypeError, ValueError, RecursionError) as exc:
         raise PermanentError(f"the handler's result cannot be stored as JSON: {exc}") from exc
-    if "\\u0000" in text:
+    if holds_escaped_nul(text):
         raise PermanentError("the handler's result cannot be stored as JSON: a text in it holds a NUL character")
     return text
 
@@ -228,7 +432,7 @@ def storable_text(text: str) -> str:
 def _delay(step: ClaimedStep, *, dice: Callable[[], float] = random) -> timedelta:
     try:
         return definition_of(step).backoff.delay_after(step.retry + 1, random=dice)
-    except (PermanentError, NotFoundError, DefinitionError):
+    except (CannotExecute, DefinitionError):
         return timedelta()  # it fails for good: there is no next attempt to wait for
 
 

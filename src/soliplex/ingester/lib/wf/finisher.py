@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import count
 from typing import Final
 
+from soliplex.ingester.lib.wf.duties import Duty
 from soliplex.ingester.lib.wf.execution import LONGEST_MESSAGE, storable_text
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, SteadyLink, is_about_the_data
 from soliplex.ingester.lib.wf.metrics import Metrics
@@ -74,26 +75,31 @@ class Finisher:
         """Wait until everything submitted so far is recorded."""
         await self._idle.wait()
 
-    async def run(self) -> None:
+    def duty(self) -> Duty:
+        return Duty(name="finisher", round=self.record_once, at_end=self._link.close)
+
+    async def record_once(self) -> None:
+        """Wait for results, and record them."""
+        await self._arrived.wait()
+        if len(self._waiting) < COMPANY and self._expects_more():
+            await asyncio.sleep(LONGEST_WAIT)
+        batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+        if not self._waiting:
+            self._arrived.clear()
         try:
-            while True:
-                await self._arrived.wait()
-                if len(self._waiting) < COMPANY and self._expects_more():
-                    await asyncio.sleep(LONGEST_WAIT)
-                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
-                if not self._waiting:
-                    self._arrived.clear()
-                await self._record(batch)
-                if not self._waiting:
-                    self._idle.set()
-        finally:
-            await self._link.close()
+            await self._record(batch)
+        except BaseException:
+            self.submit(batch)  # what was recorded of it already will be found to have lost its lease
+            raise
+        if not self._waiting:
+            self._idle.set()
 
     async def _record(self, batch: list[Result]) -> None:
         pause = FIRST_PAUSE
         for number in count(1):
-            following = self._following()
+            following = None
             try:
+                following = self._following()
                 await self._reach("before_finish")
                 finished = await finish_steps(batch, following=following, link=self._link, now=self._clock())
                 await self._reach("after_finish")
@@ -110,9 +116,21 @@ class Finisher:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
-                self._count(finished)
-                self._on_finished(finished)
+                self._tell(finished, following)
                 return
+
+    def _tell(self, finished: Finished, following: Following | None) -> None:
+        """The results are recorded, whatever those who are told of it make of the news."""
+        try:
+            self._on_finished(finished)
+        except Exception:  # noqa: BLE001  it must not look as if nothing had been recorded
+            _log.exception("results are recorded, but not everybody could be told")
+            if following is not None:
+                self._doubts.add(following.lease)  # what was claimed along may have reached nobody
+        try:
+            self._count(finished)
+        except Exception:  # noqa: BLE001  as above
+            _log.exception("results are recorded, but could not be counted")
 
     async def _record_apart(self, batch: list[Result], exc: BaseException) -> None:
         """The database refused something in the batch: find it by halves, so that it spoils nothing but itself."""

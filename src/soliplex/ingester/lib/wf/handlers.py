@@ -2,8 +2,8 @@
 
 A handler names what it wants and gets it: `run_step`, `workflow_run`, `workflow_def`, `step_config`, `step_params`,
 `run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; what
-other layers provide (`provide`), such as the document; `processes`, the worker's killable processes, for the part of
-its work that may crash or hang; and `time_limit`, the seconds after which the attempt is ended. It may be async or
+extensions provide (`provide`), such as what a run is about; `processes`, the worker's killable processes, for the part
+of its work that may crash or hang; and `time_limit`, the seconds after which the attempt is ended. It may be async or
 plain.
 
 A handler marked with `@batch_handler(limit=…)` takes many steps at once, as `batch`, a list of `StepContext`, and
@@ -23,7 +23,8 @@ from typing import Any, Final
 from soliplex.ingester.lib.models import Database, Isolation, RunGroup, StepConfig, WorkflowRun
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.errors import CannotExecute, PermanentError
+from soliplex.ingester.lib.wf.extensions import extensions_loaded
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import ClaimedStep
 
@@ -119,9 +120,9 @@ def _import(method: str) -> Callable[..., Any]:
     try:
         function = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError, ValueError) as exc:
-        raise PermanentError(f"handler {method!r} cannot be imported: {exc}") from exc
+        raise CannotExecute(f"handler {method!r} cannot be imported: {exc}") from exc
     if not callable(function):
-        raise PermanentError(f"handler {method!r} is not a function")
+        raise CannotExecute(f"handler {method!r} is not a function")
     return function
 
 
@@ -144,6 +145,8 @@ _AT_HAND: Final[dict[str, Callable[[ClaimedStep], Any]]] = {
     "doc_id": lambda step: step.run["doc_id"],
     "batch_id": lambda step: step.run["batch_id"],
     "item": lambda step: step.input,
+    "state": lambda step: step.state,
+    "answer": lambda step: step.answer,
     "step_id": lambda step: step.id,
     "run_id": lambda step: step.run_id,
 }
@@ -168,6 +171,7 @@ async def arguments_for(
     handler: Handler, steps: Sequence[ClaimedStep], given: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """The keyword arguments of each step's call; `given` are those that the worker has itself."""
+    await extensions_loaded()
     calls: list[dict[str, Any]] = [{name: given[name] for name in handler.wanted if name in given} for _ in steps]
     names = _names_for_batch(handler) if handler.batch_limit else handler.wanted
     for name in names:
@@ -243,6 +247,15 @@ async def _load_workflow_runs(steps: Sequence[ClaimedStep]) -> list[WorkflowRun 
     async with Database.session(read_only=True) as session:
         found = {run_id: await session.get(WorkflowRun, run_id) for run_id in {step.run_id for step in steps}}
     return [found[step.run_id] for step in steps]
+
+
+async def names_for_conditions(steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
+    """What the conditions of each step may name."""
+    inputs = await _load_inputs(steps)
+    return [
+        {**known, "input": step.run_input, "params": json_of(step.run, "run_params") or {}}
+        for known, step in zip(inputs, steps, strict=True)
+    ]
 
 
 async def _load_inputs(steps: Sequence[ClaimedStep]) -> list[Any]:

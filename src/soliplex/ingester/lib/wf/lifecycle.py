@@ -20,6 +20,7 @@ from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRu
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import EventHandler
+from soliplex.ingester.lib.wf.duties import Duty
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.execution import is_cancelled, message_of
 from soliplex.ingester.lib.wf.handlers import Handler, resolve
@@ -27,7 +28,7 @@ from soliplex.ingester.lib.wf.isolation import run_inline
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, insist
 from soliplex.ingester.lib.wf.operations import Delivery
 from soliplex.ingester.lib.wf.probes import Probe
-from soliplex.ingester.lib.wf.retries import Backoff
+from soliplex.ingester.lib.wf.retries import Backoff, usual_backoff
 from soliplex.ingester.lib.wf.wakeup import Doorbell
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class LifecycleBus:
         self._doubts = doubts or Doubts()
         self._probe = probe
         self._timeout = timeout
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or usual_backoff()
         self._doorbell = Doorbell()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -63,21 +64,22 @@ class LifecycleBus:
         """There may be an event to deliver."""
         self._doorbell.ring()
 
-    async def run(self) -> None:
-        while not self._stopping:
-            rings = self._doorbell.rings
-            try:
-                room = AT_ONCE - len(self._tasks)
-                deliveries = await self._claim(room) if room else []
-                wait = 0.0 if deliveries else await self._time_to_next()
-            except TROUBLES_OF_THE_DATABASE as exc:
-                _log.warning("events cannot be claimed: %s", exc)
-                await asyncio.sleep(1)
-                continue
+    def duty(self) -> Duty:
+        return Duty(name="lifecycle", round=self.deliver_once, is_over=lambda: self._stopping)
+
+    async def deliver_once(self) -> None:
+        """Begin to deliver what is due, or wait for something that is."""
+        rings = self._doorbell.rings
+        room = AT_ONCE - len(self._tasks)
+        deliveries = await self._claim(room) if room else []
+        try:
             for delivery in deliveries:
                 self._start(delivery)
-            if not deliveries:
-                await self._doorbell.wait(rings, wait)
+        except Exception:
+            self._doubts.add(deliveries[0].lease)  # those that were not begun would be nobody's
+            raise
+        if not deliveries:
+            await self._doorbell.wait(rings, await self._time_to_next())
 
     async def _claim(self, room: int) -> list[Delivery]:
         lease = str(uuid4())
@@ -88,7 +90,7 @@ class LifecycleBus:
             raise
 
     def stop_claiming(self) -> None:
-        """Let `run` end. It must not be cancelled in the middle of a claim: what that brings would be nobody's."""
+        """Let the duty end. It must not be cancelled in the middle of a claim: what that brings would be nobody's."""
         self._stopping = True
         self._doorbell.ring()
 
@@ -137,7 +139,9 @@ class LifecycleBus:
             if is_cancelled():
                 raise
             return exc
-        except Exception as exc:  # noqa: BLE001  a handler may raise anything: it becomes the event's error
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001  a handler may raise anything, exit, or panic in Rust: its error
             return exc
         return None
 

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from sqlmodel import col, select
 
@@ -16,11 +15,9 @@ from soliplex.ingester.lib.models import Database, RunGroup
 from soliplex.ingester.lib.wf.definitions import ParameterSet, parameter_set_from_yaml
 from soliplex.ingester.lib.wf.registry import Registry
 
-UNFINISHED: Final = ("PENDING", "RUNNING")
-
 
 class ProtectedParameterSetError(ConflictError):
-    """The parameter set must stay: it was shipped, or runs that have not ended use it."""
+    """The parameter set must stay: it was shipped, or a run group was started with it."""
 
 
 def save_parameter_set(
@@ -44,24 +41,23 @@ def save_parameter_set(
 
 
 async def delete_parameter_set(registry: Registry, set_id: str) -> None:
-    """Delete a parameter set that a client keeps, unless runs still need it."""
+    """Delete a parameter set that a client keeps, unless a run group was started with it.
+
+    Also one that has ended may be retried, and whoever looks at it may ask what it was done with.
+    """
     params = registry.parameter_set(set_id)
     if params.origin != "user" or params.source_path is None:
         raise ProtectedParameterSetError(f"parameter set {set_id!r} is shipped with the product and cannot be deleted")
     if using := await _groups_using(set_id):
         raise ProtectedParameterSetError(
-            f"parameter set {set_id!r} is in use by run group {using[0]}, which has not ended"
+            f"parameter set {set_id!r} is in use by run group {using[0]}: delete the groups that it was used for first"
         )
     params.source_path.unlink(missing_ok=True)
     registry.refresh()
 
 
 async def _groups_using(set_id: str) -> Sequence[int | None]:
-    query = (
-        select(RunGroup.id)
-        .where(col(RunGroup.status).in_(UNFINISHED), col(RunGroup.param_definition_id) == set_id)
-        .limit(1)
-    )
+    query = select(RunGroup.id).where(RunGroup.param_definition_id == set_id).order_by(col(RunGroup.id).desc()).limit(1)
     async with Database.session(read_only=True) as session:
         return list((await session.exec(query)).all())
 

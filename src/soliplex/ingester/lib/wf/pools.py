@@ -4,6 +4,9 @@ How many steps are claimed ahead depends on how long they take. Steps that last 
 hundred, so that the database is asked rarely; of steps that last longer than the horizon, no more are claimed than
 there are free slots, so that none waits here while another worker is idle.
 
+Among what is held, the most urgent comes first. While something more urgent than what is held is ready, the pool claims
+as if it held nothing less urgent, takes nothing along, and gives back what it then holds too much of.
+
 Steps that share a call share its time and its fate. So what a handler calls heavy goes alone, and after the others.
 """
 
@@ -14,17 +17,18 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from soliplex.ingester.lib.wf.execution import Executor, definition_of
+from soliplex.ingester.lib.wf.duties import Duty
+from soliplex.ingester.lib.wf.execution import Executor, definition_of, errored
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.handlers import Handler, Weights, resolve
-from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, SteadyLink, insist
+from soliplex.ingester.lib.wf.links import Doubts, SteadyLink, insist
 from soliplex.ingester.lib.wf.metrics import Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
 from soliplex.ingester.lib.wf.probes import Probe
@@ -39,8 +43,6 @@ FORGETTING: Final = 0.98
 """The longest duration seen fades by this factor with every step."""
 BACKLOG: Final = 4
 """Batches of results that may wait to be recorded before claiming pauses."""
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 2.0
 SLICE: Final = 0.01
 """Seconds after which a slot lets others have the loop, though its handlers never wait."""
 
@@ -87,6 +89,8 @@ class ConsumerPool:
         self._queued = 0
         self._work = asyncio.Event()
         self._room = asyncio.Event()
+        self._told = set[str]()
+        """The types of which the doorbell has told that some are ready."""
         self._types: set[str] = set()
         """Those that were claimed so far."""
         self._typical = 0.0
@@ -94,6 +98,8 @@ class ConsumerPool:
         """How many steps to hold that wait for a slot."""
         self._call_size = 1
         """The most steps that one call has taken: a handler that takes many is to be given many."""
+        self._more_urgent: int | None = None
+        """The priority of what is ready and more urgent than something held, as far as is known."""
         self._stopping = False
         self._to_cancel: set[Holding] = set()
 
@@ -101,40 +107,45 @@ class ConsumerPool:
     def is_idle(self) -> bool:
         return not self.running and not self._queue
 
-    async def claim_forever(self) -> None:
-        """Keep the slots supplied until told to stop."""
-        try:
-            await self._claim_until_stopped()
-        finally:
-            await self._link.close()
+    @property
+    def holds_ahead(self) -> bool:
+        """Whether steps wait here for a slot."""
+        return bool(self._queue)
 
-    async def _claim_until_stopped(self) -> None:
-        pause, told = FIRST_PAUSE, set[str]()
-        while not self._stopping:
-            wanted = self._wanted()
-            if wanted == 0:
-                self._room.clear()
-                await self._room.wait()
-                continue
-            rings = self.doorbell.rings
-            try:
-                claim = await self._claim(wanted, told)
-            except Exception as exc:  # noqa: BLE001  whatever it is: a worker that claims no more only seems to work
-                self._services.metrics.incr("claim_error", pool=self.name)
-                is_a_mistake = not isinstance(exc, TROUBLES_OF_THE_DATABASE)
-                _log.warning("pool %r cannot claim: %s", self.name, exc, exc_info=is_a_mistake)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-                continue
-            pause, told = FIRST_PAUSE, set()
-            if claim.steps:
-                if self._services.probe is not None:
-                    await self._services.probe.reach("after_claim")
-                self._take_over(claim)
-                await asyncio.sleep(0)  # the slots begin before the next look is prepared
-            elif not claim.lost_race:
-                await self.doorbell.wait(rings, self._time_to_wait(claim))
-                told = self.doorbell.take_told()
+    def claim_duty(self) -> Duty:
+        return Duty(
+            name=f"claim {self.name}",
+            round=self.claim_once,
+            is_over=lambda: self._stopping,
+            at_end=self._link.close,
+        )
+
+    def slot_duty(self) -> Duty:
+        return Duty(name=f"slot {self.name}", round=self.consume, is_over=lambda: self._stopping and not self._queue)
+
+    async def claim_once(self) -> None:
+        """Keep the slots supplied: claim as many as they have room for, or wait until there is room, or work."""
+        wanted = self._wanted()
+        if wanted == 0:
+            self._room.clear()
+            await self._room.wait()
+            return
+        rings = self.doorbell.rings
+        was_urgent, self._more_urgent = self._more_urgent is not None, None
+        try:
+            claim = await self._claim(wanted, self._told)
+        except Exception:
+            self._services.metrics.incr("claim_error", pool=self.name)
+            raise
+        self._told = set()
+        if claim.steps:
+            await self._take_over(claim)
+            if was_urgent:
+                self._give_back_surplus()
+            await asyncio.sleep(0)  # the slots begin before the next look is prepared
+        elif not claim.lost_race:
+            await self.doorbell.wait(rings, self._time_to_wait(claim))
+            self._told = self.doorbell.take_told()
 
     def _time_to_wait(self, claim: Claim) -> float:
         """Until the next step is due; at most until the next look of the safety net."""
@@ -143,21 +154,17 @@ class ConsumerPool:
         until_due = (claim.next_due - self._services.clock()).total_seconds()
         return min(max(until_due, 0.001), self._services.poll_interval)
 
-    async def consume_forever(self) -> None:
-        """One slot: execute what is queued, until told to stop."""
+    async def consume(self) -> None:
+        """One slot: execute what is queued, for a slice of time; or wait until there is something."""
+        if not self._queue:
+            self._room.set()
+            self._work.clear()
+            await self._work.wait()
         slice_ends = time.monotonic() + SLICE
-        while True:
-            if not self._queue:
-                if self._stopping:
-                    return
-                self._room.set()
-                self._work.clear()
-                await self._work.wait()
-                continue
+        while self._queue:
             if time.monotonic() > slice_ends:
                 await asyncio.sleep(0)
-                slice_ends = time.monotonic() + SLICE
-                continue
+                return
             steps = self._next()
             self._queued -= len(steps)
             if self._queued * 2 <= self._ahead:
@@ -174,9 +181,9 @@ class ConsumerPool:
         room = call_size(steps) - len(steps)
         if room <= 0 or steps[0].resource_key is not None:
             return steps
-        kind, others = (steps[0].workflow_id, steps[0].name), deque[list[ClaimedStep]]()
+        kind, others = _kind(steps[0]), deque[list[ClaimedStep]]()
         for each in self._queue:
-            if len(each) <= room and each[0].resource_key is None and (each[0].workflow_id, each[0].name) == kind:
+            if len(each) <= room and each[0].resource_key is None and _kind(each[0]) == kind:
                 steps, room = [*steps, *each], room - len(each)
             else:
                 others.append(each)
@@ -201,21 +208,33 @@ class ConsumerPool:
 
         Runs that have begun go before others: they may double what is held, and then claiming waits.
         """
-        return self._types if not self._stopping and self._queued < 2 * self._ahead else set()
+        has_room = self._queued < 2 * self._ahead and self._more_urgent is None
+        return self._types if has_room and not self._stopping else set()
 
     def follow(self, steps: list[ClaimedStep]) -> None:
         """Take steps that were claimed as soon as they became ready."""
         if steps:
+            self._accept_or_release(steps, None)
             self._services.metrics.incr("claim_success", len(steps), pool=self.name)
-            self._accept(steps, None)
 
     def look_again(self) -> None:
         """Results were recorded: there may be room for more."""
         self._room.set()
 
-    def cancel_steps(self, step_ids: set[int]) -> None:
-        """Stop executing these: their run was cancelled."""
-        self._cancel({holding for holding in self.running if holding.step_id in step_ids})
+    def hear_of(self, ready: Mapping[str, int]) -> None:
+        """Steps of these types are ready, with these priorities: those that are more urgent must not wait for room."""
+        if not self._queue:
+            return
+        highest = max((priority for kind, priority in ready.items() if self.accepts(kind)), default=None)
+        if highest is not None and highest > _urgency(self._queue[-1]):
+            self._more_urgent = highest
+            self._room.set()
+
+    def cancel(self, holdings: Collection[Holding]) -> int:
+        """Stop executing these steps; gives how many of them are executed here."""
+        own = self.running.keys() & holdings
+        self._cancel(own)
+        return len(own)
 
     def cancel_leases(self, leases: set[str]) -> int:
         """Stop executing the steps of these leases; how many that are."""
@@ -230,13 +249,28 @@ class ConsumerPool:
             self.running[holding].cancel()
 
     def _wanted(self) -> int:
-        free = self.size - len(self.running)
-        wanted = min(free + self._ahead, self._services.batch_size) - self._queued
-        if self._queued and wanted * 2 < self._ahead:
+        if self._more_urgent is None:
+            held, wanted = self._queued, self._capacity() - self._queued
+        else:
+            held = self._held_as_urgent_as(self._more_urgent)
+            wanted = self._capacity_for_urgent() - held
+        if held and wanted * 2 < self._ahead:
             return 0  # wait until half of it is used up: a claim costs the same for one step as for fifty
         if self._services.finisher.backlog > BACKLOG * self._services.batch_size:
             return 0  # results come faster than they can be recorded
         return max(wanted, 0)
+
+    def _capacity(self) -> int:
+        """How many steps may wait for a slot."""
+        free = self.size - len(self.running)
+        return min(free + self._ahead, self._services.batch_size)
+
+    def _capacity_for_urgent(self) -> int:
+        """Enough to be the next at every slot: a slot that ends takes what is queued before anything can be claimed."""
+        return max(self._capacity(), self.size)
+
+    def _held_as_urgent_as(self, priority: int) -> int:
+        return sum(len(steps) for steps in self._queue if _urgency(steps) >= priority)
 
     async def _claim(self, wanted: int, told: set[str]) -> Claim:
         services = self._services
@@ -254,23 +288,32 @@ class ConsumerPool:
                 lock_ttl=services.lock_ttl,
                 told=told,
             )
+            services.metrics.observe("claim_duration", time.perf_counter() - started, pool=self.name)
+            if claim.steps:
+                services.metrics.incr("claim_success", len(claim.steps), pool=self.name)
+            else:
+                services.metrics.incr("claim_lost_race" if claim.lost_race else "claim_idle", pool=self.name)
         except BaseException:
             services.doubts.add(lease)
             raise
-        services.metrics.observe("claim_duration", time.perf_counter() - started, pool=self.name)
-        if claim.steps:
-            services.metrics.incr("claim_success", len(claim.steps), pool=self.name)
-        else:
-            services.metrics.incr("claim_lost_race" if claim.lost_race else "claim_idle", pool=self.name)
         return claim
 
-    def _take_over(self, claim: Claim) -> None:
+    async def _take_over(self, claim: Claim) -> None:
         try:
+            if self._services.probe is not None:
+                await self._services.probe.reach("after_claim")
             self._services.on_claimed(claim)
-            self._accept(claim.steps, claim.resource_key)
-        except Exception:  # noqa: BLE001  as above: whatever is the matter with these steps, others are to be claimed
-            _log.exception("pool %r cannot take what it has claimed: it goes back", self.name)
+        except BaseException:
             self._release(claim.steps)
+            raise
+        self._accept_or_release(claim.steps, claim.resource_key)
+
+    def _accept_or_release(self, steps: list[ClaimedStep], resource_key: str | None) -> None:
+        try:
+            self._accept(steps, resource_key)
+        except Exception:  # noqa: BLE001  whatever is the matter with these steps, others are to be claimed
+            _log.exception("pool %r cannot take what it has claimed: it goes back", self.name)
+            self._release(steps)
 
     def _accept(self, steps: list[ClaimedStep], resource_key: str | None) -> None:
         """Queue what was claimed; what is not to be executed goes back."""
@@ -286,9 +329,24 @@ class ConsumerPool:
         if resource_key is not None:
             self.leases_with_lock.add(steps[0].lease)
         self._types |= {step.type for step in steps}
-        self._queue.extend([steps] if resource_key is not None else _assignments(steps))
+        for each in [steps] if resource_key is not None else _assignments(steps):
+            self._enqueue(each)
         self._queued += len(steps)
         self._work.set()
+
+    def _enqueue(self, steps: list[ClaimedStep]) -> None:
+        """Queue an assignment after those that are as urgent."""
+        place = len(self._queue)
+        while place and _urgency(self._queue[place - 1]) < _urgency(steps):
+            place -= 1
+        self._queue.insert(place, steps)
+
+    def _give_back_surplus(self) -> None:
+        """Give back what more urgent steps leave no room for: another worker may have some."""
+        while self._queued > self._capacity_for_urgent() and self._queue[-1][0].resource_key is None:
+            steps = self._queue.pop()
+            self._queued -= len(steps)
+            self._release(steps)
 
     async def _execute(self, steps: list[ClaimedStep]) -> None:
         """Execute an assignment: in few calls where the handler takes many steps, else one step after the other."""
@@ -332,9 +390,14 @@ class ConsumerPool:
         self.running.update(dict.fromkeys(holdings, task))
         try:
             return await work
-        except asyncio.CancelledError:
-            self._release(steps)
-            if self._stopping or not self._to_cancel.intersection(holdings):
+        except asyncio.CancelledError as exc:
+            was_cancelled = not self._to_cancel.isdisjoint(holdings)
+            if was_cancelled or self._stopping:
+                self._release(steps)
+            else:
+                # The handler cancelled the task that called it: that is its error, and not the end of the slot.
+                self._services.finisher.submit([errored(step, exc) for step in steps])
+            if self._stopping or not was_cancelled:
                 self._release_all(rest)
                 raise
             return None
@@ -370,13 +433,22 @@ def _forget_cancellations(task: asyncio.Task[None]) -> None:
 
 def _assignments(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
     """What a slot takes at once: steps that share a call, else a single step."""
-    grouped: dict[tuple[str, str], list[ClaimedStep]] = {}
+    grouped: dict[tuple[str, str, int], list[ClaimedStep]] = {}
     for step in steps:
-        grouped.setdefault((step.workflow_id, step.name), []).append(step)
+        grouped.setdefault(_kind(step), []).append(step)
     assignments: list[list[ClaimedStep]] = []
     for group in grouped.values():
         assignments += _slices(group, call_size(group))
     return assignments
+
+
+def _kind(step: ClaimedStep) -> tuple[str, str, int]:
+    """Steps of one kind may share a call: an urgent one shares its time with none that is less so."""
+    return step.workflow_id, step.name, step.row["priority"]
+
+
+def _urgency(steps: list[ClaimedStep]) -> int:
+    return steps[0].row["priority"]
 
 
 def call_size(steps: list[ClaimedStep]) -> int:

@@ -26,8 +26,9 @@ import asyncpg
 import sqlalchemy as sa
 
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
-from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
+from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL
 
 _log = logging.getLogger(__name__)
 
@@ -68,11 +69,11 @@ type OnWork = Callable[[Collection[str] | None], None]
 """Called when there is work: of which types, if they are known."""
 
 
-def presence_for(worker_id: str, on_work: OnWork, *, is_idle: Callable[[], bool]) -> Presence:
+def presence_for(worker_id: str, on_work: OnWork, *, is_idle: Callable[[], bool], duties: Duties) -> Presence:
     path = Database.path()
     if path is None:
-        return PostgresPresence(worker_id, Database.url(), on_work)
-    return SqlitePresence(worker_id, path, on_work, is_idle=is_idle)
+        return PostgresPresence(worker_id, Database.url(), on_work, duties)
+    return SqlitePresence(worker_id, path, on_work, is_idle=is_idle, duties=duties)
 
 
 _HASH: Final = "hashtextextended('soliplex-worker:' || {}, 0)"
@@ -81,8 +82,9 @@ _HASH: Final = "hashtextextended('soliplex-worker:' || {}, 0)"
 class PostgresPresence:
     """A session of its own that holds the worker's advisory lock and listens; opened anew when it breaks."""
 
-    def __init__(self, worker_id: str, url: sa.URL, on_work: OnWork) -> None:
+    def __init__(self, worker_id: str, url: sa.URL, on_work: OnWork, duties: Duties) -> None:
         self._worker_id = worker_id
+        self._duties = duties
         self._url = url
         self._on_work = on_work
         self._connection: asyncpg.Connection[Any] | None = None
@@ -95,12 +97,13 @@ class PostgresPresence:
 
     async def announce(self) -> None:
         await self._connect()
-        self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._notify_others())]
+        self._tasks = [
+            self._duties.start(Duty(name="presence", round=self._reconnect_when_broken)),
+            self._duties.start(Duty(name="notify", round=self._notify_others)),
+        ]
 
     async def leave(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._duties.end(self._tasks)
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             with suppress(*TROUBLES_OF_THE_DATABASE):
@@ -121,7 +124,7 @@ class PostgresPresence:
     def tell_others(self) -> None:
         self._notify.set()
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> asyncpg.Connection[Any]:
         connection = await asyncpg.connect(**connection_arguments(self._url))
         try:
             await self._announce_on(connection)
@@ -129,6 +132,7 @@ class PostgresPresence:
             connection.terminate()  # or it could hold the lock against the next one
             raise
         self._connection = connection
+        return connection
 
     async def _announce_on(self, connection: asyncpg.Connection[Any]) -> None:
         await connection.execute("SET application_name = 'soliplex-worker'")
@@ -145,38 +149,42 @@ class PostgresPresence:
 
     def _heard(self, _connection: Any, pid: int, _channel: str, payload: Any) -> None:
         if pid != self._pid:
-            self._on_work(json.loads(payload) if payload else None)
+            self._on_work(_types_in(payload))
 
-    async def _keep_connected(self) -> None:
-        while True:
-            await self._broken.wait()
-            self._broken.clear()
-            self._connection = None
-            await self._reconnect()
-            # If it was the server that went away, the others lost their locks as well, and are about to come back.
-            self._judges_from = asyncio.get_running_loop().time() + TIME_TO_RECONNECT
-            self._on_work(None)  # what was said meanwhile went unheard
-
-    async def _reconnect(self) -> None:
-        while True:
-            try:
-                await self._connect()
-            except TROUBLES_OF_THE_DATABASE as exc:
-                _log.warning("worker %s cannot reach the database: %s", self._worker_id, exc)
-                await asyncio.sleep(BETWEEN_CONNECTS)
-            else:
-                return
+    async def _reconnect_when_broken(self) -> None:
+        await self._broken.wait()
+        self._connection = None
+        try:
+            connection = await self._connect()
+        except TROUBLES_OF_THE_DATABASE as exc:
+            _log.warning("worker %s cannot reach the database: %s", self._worker_id, exc)
+            await asyncio.sleep(BETWEEN_CONNECTS)
+            return
+        self._broken.clear()
+        if connection.is_closed():
+            self._broken.set()  # it broke before anybody could be told
+        # If it was the server that went away, the others lost their locks as well, and are about to come back.
+        self._judges_from = asyncio.get_running_loop().time() + TIME_TO_RECONNECT
+        self._on_work(None)  # what was said meanwhile went unheard
 
     async def _notify_others(self) -> None:
-        while True:
-            await self._notify.wait()
-            self._notify.clear()
-            connection = self._connection
-            with suppress(*TROUBLES_OF_THE_DATABASE):  # the safety-net poll stands behind it
-                if connection is not None and not connection.is_closed():
-                    async with self._using:
-                        await connection.execute(f"NOTIFY {WORK_CHANNEL}")
-            await asyncio.sleep(QUIET_BETWEEN_NOTIFIES)
+        await self._notify.wait()
+        self._notify.clear()
+        connection = self._connection
+        with suppress(*TROUBLES_OF_THE_DATABASE):  # the safety-net poll stands behind it
+            if connection is not None and not connection.is_closed():
+                async with self._using:
+                    await connection.execute(f"NOTIFY {WORK_CHANNEL}")
+        await asyncio.sleep(QUIET_BETWEEN_NOTIFIES)
+
+
+def _types_in(payload: str) -> list[str] | None:
+    """The types of steps that a notification tells of; None where it does not tell, or somebody else's words."""
+    try:
+        types = json.loads(payload)
+    except ValueError:
+        return None
+    return types if isinstance(types, list) and all(isinstance(each, str) for each in types) else None
 
 
 class Silences:
@@ -211,19 +219,26 @@ def connection_arguments(url: sa.URL) -> dict[str, Any]:
 class SqlitePresence:
     """A locked file beside the database, and the database's change counter."""
 
-    def __init__(self, worker_id: str, database: Path, on_work: OnWork, *, is_idle: Callable[[], bool]) -> None:
+    def __init__(
+        self, worker_id: str, database: Path, on_work: OnWork, *, is_idle: Callable[[], bool], duties: Duties
+    ) -> None:
         self._worker_id = worker_id
+        self._duties = duties
         self._database = database
         self._folder = database.with_name(f"{database.name}-workers")
         self._on_work = on_work
         self._is_idle = is_idle
         self._file: int | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connection: sqlite3.Connection | None = None
+        self._seen = -1
+        self._rang_at = 0.0
 
     async def announce(self) -> None:
         self._file = self._create_file()
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._watch = asyncio.create_task(self._watch_changes())
+        self._rang_at = asyncio.get_running_loop().time()
+        self._tasks = [self._duties.start(Duty(name="presence", round=self._look, at_end=self._close))]
 
     def _create_file(self) -> int:
         while True:
@@ -233,9 +248,7 @@ class SqlitePresence:
                 return os.open(self._path(self._worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     async def leave(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        await self._duties.end(self._tasks)
         if self._file is not None:
             self._path(self._worker_id).unlink(missing_ok=True)
             os.close(self._file)
@@ -273,26 +286,28 @@ class SqlitePresence:
         finally:
             os.close(file)
 
-    async def _watch_changes(self) -> None:
-        connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=0)
-        loop = asyncio.get_running_loop()
-        try:
-            seen, rang_at = self._version(connection), loop.time()
-            while True:
-                is_alert = self._is_idle() and loop.time() - rang_at < IDLE_AFTER
-                await asyncio.sleep(BUSY_LOOK if is_alert else IDLE_LOOK)
-                if not self._is_idle() and loop.time() - rang_at < QUIET_WHILE_BUSY:
-                    continue
-                version = self._version(connection)
-                if version != seen:
-                    seen, rang_at = version, loop.time()
-                    self._on_work(None)
-        finally:
-            connection.close()
+    async def _look(self) -> None:
+        """Look once at the database's counter, after a pause."""
+        now = asyncio.get_running_loop().time
+        is_alert = self._is_idle() and now() - self._rang_at < IDLE_AFTER
+        await asyncio.sleep(BUSY_LOOK if is_alert else IDLE_LOOK)
+        if not self._is_idle() and now() - self._rang_at < QUIET_WHILE_BUSY:
+            return
+        version = self._version()
+        if version != self._seen:
+            self._seen, self._rang_at = version, now()
+            self._on_work(None)
 
-    @staticmethod
-    def _version(connection: sqlite3.Connection) -> int:
+    async def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _version(self) -> int:
         # Three microseconds, and no lock that a writer could hold up: no thread is needed.
+        if self._connection is None:
+            self._connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=0)
+        connection = self._connection
         try:
             return connection.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.Error:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from soliplex.ingester.lib.storable import Unstorable, unstorable_in
 from soliplex.ingester.lib.wf.errors import DefinitionError, Problem, suggestion
 
 type JsonValue = str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None
@@ -290,11 +291,13 @@ def _scalar_problem(value: object) -> str | None:
 
 
 def _unstorable(text: str) -> str | None:
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError:
-        return "holds half of a surrogate pair; write the character itself"
-    return "holds a NUL character, which PostgreSQL cannot store; remove it" if b"\0" in encoded else None
+    match unstorable_in(text):
+        case Unstorable.HALF_PAIR:
+            return "holds half of a surrogate pair; write the character itself"
+        case Unstorable.NUL:
+            return "holds a NUL character, which PostgreSQL cannot store; remove it"
+        case None:
+            return None
 
 
 def _text_keys(data: object, where: KeyPath, source: Source) -> dict[str, Any]:

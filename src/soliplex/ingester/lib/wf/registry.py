@@ -1,13 +1,16 @@
 """The workflows and parameter sets there are: read from files, kept up to date while they change, looked up by id.
 
 A lookup costs a dictionary access and a look at the clock; at most twice a second it looks at the files as well. A file
-that becomes invalid leaves its last good definition in use, so an unfortunate edit cannot stop runs under way.
+that becomes invalid leaves its last good definition in use, so an unfortunate edit cannot stop runs under way. Where an
+event loop would have to wait while much is read, a thread reads it, and until then lookups give what is known.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import math
 import os
 import re
 import stat
@@ -15,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Final, NamedTuple, NoReturn
 
 from soliplex.ingester.lib.errors import ConfigurationError
@@ -32,6 +35,8 @@ from soliplex.ingester.lib.wf.reading import JsonValue
 from soliplex.ingester.lib.wf.yaml_source import LARGEST_FILE
 
 SECONDS_BETWEEN_CHECKS: Final = 0.5
+READ_AT_ONCE: Final = 16 << 10
+"""Bytes of changed files that are read while an event loop waits: some milliseconds, whatever is in them."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 _ID_LINE = re.compile(rb"^id:[ \t]*[\"']?([A-Za-z_][A-Za-z0-9_.-]*)", re.MULTILINE)
 
@@ -141,15 +146,36 @@ class Registry:
         # One thread looks at the files; the others go on with what is known.
         if self._clock() >= self._next_check and self._lock.acquire(blocking=False):
             try:
-                self._check_files()
+                if _would_hold_a_loop() and self._bytes_to_read() > READ_AT_ONCE:
+                    self._next_check = math.inf  # until the thread is there
+                    Thread(target=self._refresh_apart, name="definitions", daemon=True).start()
+                else:
+                    self._check_files()
+            except Exception:  # noqa: BLE001
+                # Whoever asks for a definition must not suffer from what is the matter with the files.
+                self._next_check = self._clock() + SECONDS_BETWEEN_CHECKS
+                _log.exception("the definition files cannot be looked at; what was read before stays in use")
             finally:
                 self._lock.release()
 
+    def _refresh_apart(self) -> None:
+        try:
+            self.refresh()
+        except Exception:  # noqa: BLE001  as above
+            _log.exception("the definition files cannot be looked at; what was read before stays in use")
+
+    def _bytes_to_read(self) -> int:
+        return sum(folder.bytes_to_read() for folder in self._folders)
+
     def _check_files(self) -> None:
         self._next_check = self._clock() + SECONDS_BETWEEN_CHECKS
-        changes = sum(folder.check() for folder in (*self._workflow_files, *self._parameter_files))
+        changes = sum(folder.check() for folder in self._folders)
         if changes:
             self._rebuild()
+
+    @property
+    def _folders(self) -> tuple[_Folder[WorkflowDefinition] | _Folder[ParameterSet], ...]:
+        return (*self._workflow_files, *self._parameter_files)
 
     def _rebuild(self) -> None:
         self._workflows = _Index("workflow", tuple(self._registered.values()), self._workflow_files, self._workflows)
@@ -249,14 +275,23 @@ class _Folder[D: Definition]:
         if found is None:
             return not was_away
         gone = self.files.keys() - found.keys()
-        changed = [
-            path for path in sorted(found) if path not in self.files or self.files[path].signature != found[path]
-        ]
+        changed = self._changed(found)
         for path in gone:
             del self.files[path]
         for path in changed:
             self.files[path] = self._load(path, found[path])
         return bool(gone or changed or was_away)
+
+    def bytes_to_read(self) -> int:
+        """How much is new or changed; nothing, where nobody can look."""
+        try:
+            found = {} if self._directory is None else _signatures(self._directory)
+        except OSError:
+            return 0
+        return sum(min(found[path].size, LARGEST_FILE) for path in self._changed(found))
+
+    def _changed(self, found: Mapping[Path, _Signature]) -> list[Path]:
+        return [path for path in sorted(found) if path not in self.files or self.files[path].signature != found[path]]
 
     def _look(self) -> dict[Path, _Signature] | None:
         if self._directory is None:
@@ -285,6 +320,9 @@ class _Folder[D: Definition]:
             )
         except DefinitionError as exc:
             return self._invalid(path, signature, content, exc)
+        except Exception as exc:  # noqa: BLE001  whatever one file does to its reader, the others must stay in use
+            error = DefinitionError(f"cannot be read ({type(exc).__name__}: {exc})", path=path)
+            return self._invalid(path, signature, content, error)
         return _File(signature, definition.id, definition, None)
 
     def _invalid(self, path: Path, signature: _Signature, content: bytes, error: DefinitionError) -> _File[D]:
@@ -345,6 +383,15 @@ class _Index[D: Definition]:
         for path, error in self.errors.items():
             if path not in before or str(before[path]) != str(error):
                 _log.error("a definition cannot be used: %s", error)
+
+
+def _would_hold_a_loop() -> bool:
+    """Whether this thread runs an event loop, for which others wait."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _ordered[D: Definition](by_id: Mapping[str, D]) -> tuple[D, ...]:

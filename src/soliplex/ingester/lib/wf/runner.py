@@ -3,7 +3,11 @@
     pool "parse"   claim ─▶ queue ─▶ slots ─┐
     pool "store"   claim ─▶ queue ─▶ slots ─┼─▶ finisher ─▶ one transaction for many results
     pool "*"       claim ─▶ queue ─▶ slots ─┘
-    duties         check in · refresh locks · reap the dead · stop cancelled steps · sweep locks · deliver events
+    duties         check in · refresh locks · reap the dead · stop cancelled steps · sweep locks · deliver events ·
+                   look for more urgent work
+
+Each of these loops is a duty (`duties.py`): no error ends it. If one ends all the same, the worker is not to be trusted
+any more: `troubles` tells the health check, and `at_work` ends its block with WorkerLost.
 
 `stop` follows five points: no more claims, and what has not begun goes back; wait for what has; cancel the rest, which
 goes back too; drain the lifecycle bus; check out. Nothing here is global: two workers live in one process without
@@ -17,7 +21,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -26,26 +31,33 @@ from uuid import uuid4
 from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.resident import resident_of
 from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.duties import Duties, Duty
+from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
+from soliplex.ingester.lib.wf.extensions import own_pools
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.memory import give_memory_back
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
-from soliplex.ingester.lib.wf.operations.claim import Claim, Pool
+from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, priorities_of_ready
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
+from soliplex.ingester.lib.wf.operations.signals import deliver_signals
 from soliplex.ingester.lib.wf.operations.workers import Reaped
-from soliplex.ingester.lib.wf.pools import ConsumerPool, PoolServices
+from soliplex.ingester.lib.wf.pools import ConsumerPool, Holding, PoolServices
 from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.wakeup import SIGNALS, Doorbell
 
 _log = logging.getLogger(__name__)
 
 CATCH_ALL: Final = "*"
 SWEEP_LOCKS_EVERY: Final = 60.0
 GIVE_MEMORY_BACK_EVERY: Final = 5.0
+BETWEEN_LOOKS_FOR_MORE_URGENT: Final = 0.05
+BETWEEN_LOOKS_FOR_SIGNALS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +65,7 @@ class WorkerConfig:
     """How a worker works. What is not given comes from the settings."""
 
     consumers: Mapping[str, int] = field(default_factory=lambda: default_consumers(get_settings()))
-    """Slots by step type; "*" takes the types that have no pool of their own."""
+    """Slots by type of step; "*" takes the types that have no pool of their own."""
     batch_size: int = field(default_factory=lambda: get_settings().worker_batch_size)
     poll_interval: float = field(default_factory=lambda: get_settings().worker_poll_interval_seconds)
     checkin_interval: float = field(default_factory=lambda: get_settings().worker_checkin_interval)
@@ -61,17 +73,14 @@ class WorkerConfig:
     liveness_interval: float = field(default_factory=lambda: get_settings().worker_liveness_interval_seconds)
     step_timeout: float | None = field(default_factory=lambda: get_settings().step_timeout_seconds or None)
     lock_ttl: float = field(default_factory=lambda: get_settings().resource_lock_ttl_seconds)
+    step_patience: float = field(default_factory=lambda: get_settings().step_patience_seconds)
     processes: int = field(default_factory=lambda: get_settings().isolation_processes)
     memory_limit_mib: int | None = field(default_factory=lambda: get_settings().step_memory_limit_mib or None)
 
 
 def default_consumers(settings: Settings) -> dict[str, int]:
-    """The pools of a worker that is given none."""
-    return {
-        "parse": settings.docling_concurrency,
-        "store": settings.worker_task_count,
-        CATCH_ALL: settings.worker_task_count,
-    }
+    """The pools of a worker that is given none: those that extensions name, and one for all other types of steps."""
+    return {**own_pools(settings), CATCH_ALL: settings.worker_task_count}
 
 
 class Worker:
@@ -97,11 +106,12 @@ class Worker:
         self._suspects: set[str] = set()
         self._silences = Silences(self.config.checkin_timeout)
         self._leaving = asyncio.Event()
-        self._duties: list[asyncio.Task[None]] = []
+        self._duties = Duties(self.id, probe=probe)
+        self._recurring: list[asyncio.Task[None]] = []
         self._delivering: list[asyncio.Task[None]] = []
         self._claimers: list[asyncio.Task[None]] = []
         self._slots: list[asyncio.Task[None]] = []
-        self._finishing: asyncio.Task[None] | None = None
+        self._finishing: list[asyncio.Task[None]] = []
         self._processes = ProcessPool(processes=self.config.processes, memory_limit_mib=self.config.memory_limit_mib)
         self._doubts = Doubts()
         self._bus = LifecycleBus(
@@ -117,39 +127,64 @@ class Worker:
             doubts=self._doubts,
         )
         self._pools = self._make_pools()
+        self._from_others = Doorbell()
+        """Rung when others make work ready, whoever they are: in this process or another."""
+        self._rings_seen = 0
+        self._signal_bell = Doorbell(lambda kind: kind == SIGNALS)
+        self._signal_rings_seen = 0
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being executed or waits to be."""
         return all(pool.is_idle for pool in self._pools) and not self._finisher.backlog
 
+    @property
+    def troubles(self) -> list[str]:
+        """What keeps the worker from its work, for a health check; nothing, where all is well."""
+        return self._duties.troubles
+
+    @property
+    def duties(self) -> Duties:
+        """Every loop of this worker."""
+        return self._duties
+
+    @property
+    def lost(self) -> WorkerLost | None:
+        """What to say once a loop has ended that nobody told to end."""
+        return WorkerLost(self.id, self._duties.lost) if self._duties.lost else None
+
+    def when_lost(self, call: Callable[[], object] | None) -> None:
+        """Have this called when a loop ends that nobody told to end: whoever owns the worker has to stop it."""
+        self._duties.on_lost = call
+
     async def start(self) -> None:
         """Announce the worker and begin to work."""
         self._leaving.clear()
-        self._presence = presence_for(self.id, self._wake, is_idle=lambda: self.is_idle)
+        self._presence = presence_for(self.id, self._hear_of_work, is_idle=lambda: self.is_idle, duties=self._duties)
         await self._presence.announce()
         try:
             # What is held under our name was another's, who is dead: we have the lock that it would hold.
             await operations.give_back_all(self.id, now=self._clock())
             await self._check_in()
         except BaseException:
-            await self._presence.leave()
+            await self._leave()
             raise
-        self._finishing = asyncio.create_task(self._finisher.run(), name=f"{self.id} finisher")
-        self._slots = [
-            asyncio.create_task(pool.consume_forever(), name=f"{self.id} {pool.name}")
-            for pool in self._pools
-            for _ in range(pool.size)
-        ]
-        self._claimers = [asyncio.create_task(pool.claim_forever(), name=f"{self.id} claim") for pool in self._pools]
-        self._delivering = [asyncio.create_task(self._bus.run(), name=f"{self.id} lifecycle")]
-        self._duties = [
-            self._every(self.config.checkin_interval, self._check_in),
-            self._every(self.config.lock_ttl / 2, self._refresh_locks),
-            self._every(self.config.liveness_interval, self._look_around),
-            self._every(min(self.config.checkin_timeout / 4, 60), self._reap_silent),
-            self._every(SWEEP_LOCKS_EVERY, self._sweep_locks),
-            self._every(GIVE_MEMORY_BACK_EVERY, self._give_memory_back),
+        start = self._duties.start
+        self._finishing = [start(self._finisher.duty())]
+        self._slots = [start(pool.slot_duty()) for pool in self._pools for _ in range(pool.size)]
+        self._claimers = [start(pool.claim_duty()) for pool in self._pools]
+        self._delivering = [start(self._bus.duty())]
+        self._recurring = [
+            start(Duty(name="urgent", round=self._look_for_more_urgent, is_over=self._leaving.is_set)),
+            start(Duty(name="signals", round=self._deliver_signals, is_over=self._leaving.is_set)),
+            self._every(self.config.checkin_interval, "check in", self._check_in),
+            self._every(self.config.lock_ttl / 2, "refresh locks", self._refresh_locks),
+            self._every(self.config.liveness_interval, "look around", self._look_around),
+            self._every(self.config.liveness_interval, "deadlines", self._end_overdue_runs),
+            self._every(self.config.liveness_interval, "orphans", self._cancel_orphaned_runs),
+            self._every(min(self.config.checkin_timeout / 4, 60), "reap silent", self._reap_silent),
+            self._every(SWEEP_LOCKS_EVERY, "sweep locks", self._sweep_locks),
+            self._every(GIVE_MEMORY_BACK_EVERY, "give memory back", self._give_memory_back),
         ]
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
 
@@ -158,41 +193,37 @@ class Worker:
         for pool in self._pools:
             await pool.stop_claiming()
         self._wake()  # idle claimers need not wait for their next look
-        await self._end(self._claimers, 5.0)
-        await self._end(self._slots, timeout)
+        await self._duties.end(self._claimers, 5.0)
+        await self._duties.end(self._slots, timeout)
         await self._drain_finisher()
         self._bus.stop_claiming()
-        await self._end(self._delivering, 5.0)
+        await self._duties.end(self._delivering, 5.0)
         self._leaving.set()
-        await self._end(self._duties, 5.0)  # a check-in that is cancelled may yet be made, after the check-out
+        self._from_others.ring()  # nor need whoever waits for it
+        self._signal_bell.ring()
+        await self._duties.end(
+            self._recurring, 5.0
+        )  # a check-in that is cancelled may yet be made, after the check-out
         await self._bus.drain(min(timeout, 5.0))
-        await self._end([self._finishing] if self._finishing else [], 0)
+        await self._duties.end(self._finishing)
         await self._processes.stop()
         await self._leave()
         _log.info("worker %s stopped", self.id)
 
-    async def _end(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
-        """Wait for tasks, then cancel those that are left."""
-        if not tasks:
-            return
-        if seconds:
-            await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(result, Exception):
-                _log.error("worker %s: a task ended with %r", self.id, result, exc_info=result)
-
     async def _drain_finisher(self) -> None:
-        """What cannot be recorded within a few seconds is left to the reaper of another worker."""
+        """What cannot be recorded within a few seconds goes back."""
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(0 if self._finisher.duty().name in self._duties.lost else 10):
                 await self._finisher.drain()
         except TimeoutError:
-            _log.warning("worker %s leaves %d results unrecorded", self.id, self._finisher.backlog)
+            _log.warning("worker %s leaves results unrecorded: their steps go back", self.id)
 
     async def _leave(self) -> None:
         try:
+            if self._finisher.backlog or self._duties.lost:
+                # Once this worker is checked out, nobody would look for what it still holds. If the database is away,
+                # the worker's row stays, and the reaper of another finds it.
+                await operations.give_back_all(self.id, now=self._clock())
             await operations.check_out(self.id)
         except TROUBLES_OF_THE_DATABASE as exc:
             _log.warning("worker %s cannot check out: %s", self.id, exc)
@@ -204,6 +235,7 @@ class Worker:
             processes=self._processes,
             default_timeout=self.config.step_timeout,
             clock=self._clock,
+            patience=timedelta(seconds=self.config.step_patience),
             probe=self._probe,
         )
         services = PoolServices(
@@ -231,6 +263,29 @@ class Worker:
         for pool in self._pools:
             pool.doorbell.ring(types)
 
+    def _hear_of_work(self, types: Collection[str] | None) -> None:
+        """Others have made work ready."""
+        self._wake(types)
+        self._from_others.ring(types)
+        self._signal_bell.ring(types)
+
+    async def _look_for_more_urgent(self) -> None:
+        """Once others have made work ready: see whether it is more urgent than what the pools hold."""
+        self._rings_seen = await self._from_others.wait(self._rings_seen, self.config.poll_interval)
+        if any(pool.holds_ahead for pool in self._pools):
+            ready = await priorities_of_ready()
+            for pool in self._pools:
+                pool.hear_of(ready)
+        await self._is_leaving_within(BETWEEN_LOOKS_FOR_MORE_URGENT)
+
+    async def _deliver_signals(self) -> None:
+        """Once there may be new signals: bring them to the steps that wait for them, until there are none."""
+        self._signal_rings_seen = await self._signal_bell.wait(self._signal_rings_seen, self.config.poll_interval)
+        while (finished := await deliver_signals(now=self._clock())) is not None:
+            self._on_finished(finished)
+            if await self._is_leaving_within(BETWEEN_LOOKS_FOR_SIGNALS):
+                return
+
     def _on_claimed(self, claim: Claim) -> None:
         if claim.has_deliveries:
             self._bus.wake()
@@ -242,29 +297,29 @@ class Worker:
 
     def _on_finished(self, finished: Finished) -> None:
         self._has_worked = True
+        if finished.followers:  # first: they are claimed for us, and nobody else would see to them
+            for pool in self._pools:
+                pool.follow([step for step in finished.followers if pool.accepts(step.type)])
         of_any_type = bool(finished.released or finished.errored or finished.freed_keys)
         if of_any_type or finished.ready_types:
             self._wake(None if of_any_type else finished.ready_types)
+            for pool in self._pools:
+                pool.hear_of(finished.ready)
             if self._has_peers and self._presence is not None:
                 self._presence.tell_others()
         if finished.has_deliveries:
             self._bus.wake()
+        if finished.has_signals:
+            self._signal_bell.ring()
         for pool in self._pools:
-            if finished.followers:
-                pool.follow([step for step in finished.followers if pool.accepts(step.type)])
             pool.look_again()
 
-    def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        async def repeat() -> None:
-            while not await self._is_leaving_within(seconds):
-                try:
-                    await duty()
-                except TROUBLES_OF_THE_DATABASE as exc:
-                    _log.warning("worker %s: %s", self.id, exc)
-                except Exception:  # noqa: BLE001  no error may end a duty for good
-                    _log.exception("worker %s: an unexpected error", self.id)
+    def _every(self, seconds: float, name: str, action: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        async def act_in_time() -> None:
+            if not await self._is_leaving_within(seconds):
+                await action()
 
-        return asyncio.create_task(repeat(), name=f"{self.id} {getattr(duty, '__name__', duty)}")
+        return self._duties.start(Duty(name=name, round=act_in_time, is_over=self._leaving.is_set))
 
     async def _is_leaving_within(self, seconds: float) -> bool:
         try:
@@ -291,10 +346,7 @@ class Worker:
 
     async def _look_around(self) -> None:
         """Stop what was cancelled, and give back what a worker held whose process has ended."""
-        if any(pool.running for pool in self._pools):
-            to_stop = await operations.steps_to_stop(self.id)
-            for pool in self._pools:
-                pool.cancel_steps(to_stop)
+        await self._stop_what_is_not_wanted()
         if in_doubt := self._doubts.leases():
             await operations.give_back_leases(self.id, in_doubt, now=self._clock())
         checkins = await operations.last_checkins()
@@ -307,6 +359,27 @@ class Worker:
         confirmed, self._suspects = dead & self._suspects, dead
         if confirmed:
             self._count(await operations.reap_workers(self.id, confirmed, now=self._clock()))
+
+    async def _stop_what_is_not_wanted(self) -> None:
+        """Stop steps whose run is to stop, and those that are no longer ours: their results would be dropped."""
+        running = {holding for pool in self._pools for holding in pool.running}
+        if not running:
+            return
+        held = await operations.steps_held(self.id)
+        lost = running - {Holding(step.id, step.lease) for step in held}
+        stopping = {Holding(step.id, step.lease) for step in held if step.is_stopping}
+        for pool in self._pools:
+            pool.cancel(stopping)
+            if stopped := pool.cancel(lost):
+                self._metrics.incr("lease_lost", stopped, phase="look")
+
+    async def _end_overdue_runs(self) -> None:
+        while (finished := await operations.end_overdue_runs(now=self._clock())) is not None:
+            self._on_finished(finished)
+            await self._stop_what_is_not_wanted()
+
+    async def _cancel_orphaned_runs(self) -> None:
+        await operations.cancel_orphaned_runs(now=self._clock())
 
     async def _reap_silent(self) -> None:
         silent = self._silences.note(await operations.last_checkins(), time.monotonic())
@@ -335,9 +408,33 @@ class Worker:
             await asyncio.to_thread(give_memory_back)
 
 
+@asynccontextmanager
+async def at_work(worker: Worker, *, stop_timeout: float = 30.0) -> AsyncGenerator[Worker]:
+    """The worker, at work for the time of the block, and stopped after it.
+
+    If one of its loops ends though nobody told it to, the block is cancelled, the worker is stopped as far as it can
+    be, and WorkerLost is raised in place of what the block was doing.
+    """
+    block = asyncio.current_task()
+    assert block is not None
+    cancelled_before = block.cancelling()
+    worker.when_lost(block.cancel)
+    try:
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            worker.when_lost(None)
+            await worker.stop(stop_timeout)
+    except asyncio.CancelledError:
+        if worker.lost is None or block.uncancel() > cancelled_before:
+            raise  # somebody else cancels it, too
+        raise worker.lost from None
+
+
 def _accepted(name: str, pinned: frozenset[str], batch_size: int) -> Pool:
     if name == CATCH_ALL:
-        return Pool(excluded=pinned, keyed_limit=batch_size)
+        return Pool(excluded=pinned | {SIGNALS}, keyed_limit=batch_size)
     return Pool(types=frozenset({name}), keyed_limit=batch_size)
 
 

@@ -16,6 +16,11 @@ from collections.abc import Callable, Collection
 from typing import Final
 from weakref import WeakSet
 
+WORK_CHANNEL: Final = "soliplex_work"
+"""The channel of PostgreSQL on which workers of other processes are told of work."""
+SIGNALS: Final = ":signals"
+"""Told like a type of steps that are ready: there are new signals. No step type begins with a colon."""
+
 
 class Doorbell:
     """Rung when there may be work. Several consumers wait on it; each sees every ring once."""
@@ -59,7 +64,7 @@ class Doorbell:
 _doorbells: Final[WeakSet[Doorbell]] = WeakSet()
 
 
-def work_is_ready() -> None:
-    """Tell the workers of this process."""
+def work_is_ready(types: Collection[str] | None = None) -> None:
+    """Tell the workers of this process: of these types, if they are known."""
     for doorbell in list(_doorbells):
-        doorbell.ring()
+        doorbell.ring(types)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from soliplex.ingester.lib.models import Isolation, RunStatus, RunStep, loaded
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+
+SUBFLOW: Final = ":run"
+"""The key, in a step's answer, of the id of the run that the step waited for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +41,22 @@ class ClaimedStep:
     @property
     def input(self) -> Any:
         return json_of(self.row, "input")
+
+    @property
+    def state(self) -> Any:
+        return json_of(self.row, "state")
+
+    @property
+    def answer(self) -> Any:
+        """What the step waited for: the payload of a signal, or the output of a run."""
+        outcome = self.subflow_outcome
+        return json_of(self.row, "answer") if outcome is None else outcome["output"]
+
+    @property
+    def subflow_outcome(self) -> dict[str, Any] | None:
+        """How the run ended that the step waited for, if it waited for one: its id, status, output and error."""
+        answer = json_of(self.row, "answer")
+        return answer if isinstance(answer, dict) and SUBFLOW in answer else None
 
     @property
     def run_input(self) -> Any:
@@ -84,9 +104,9 @@ def _value(row: Row, name: str) -> Any:
     match name:
         case "created_date":
             return datetime_of(row, name)
-        case "status_meta" | "input":
+        case "status_meta" | "input" | "state" | "answer":
             return json_of(row, name)
-        case "is_last_step" | "optional":
+        case "is_last_step" | "optional" | "gather":
             return bool(row[name])  # SQLite gives 0 or 1
         case "isolation":
             return Isolation(row[name]) if row[name] else None
@@ -147,4 +167,28 @@ class Expanded:
     items: list[Any] = field(default_factory=list[Any])
 
 
-type Result = Completed | Errored | Released | Expanded
+@dataclass(frozen=True, slots=True)
+class NewSubflow:
+    """A run that a step starts and waits for."""
+
+    workflow: WorkflowDefinition
+    input: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """The handler asks to be called again: after a delay, or once a signal with the key `awaits` has come."""
+
+    step_id: int
+    run_id: int
+    lease: str
+    state: str | None = None
+    """As JSON."""
+    awaits: str | None = None
+    delay: timedelta | None = None
+    """None: at once, or, for a step that awaits a signal, no limit of time."""
+    subflow: NewSubflow | None = None
+    """The run to start, whose end sends the signal."""
+
+
+type Result = Completed | Errored | Released | Expanded | Parked

@@ -8,6 +8,7 @@
     skipping     steps that have nothing to do, since an earlier one sent the document elsewhere
     ingesting · validating · parsing · chunking · embedding · storing · enriching · routing      one step each
     events       handlers of lifecycle events
+    extension    what the engine is given of all this: arguments, pools, the keeper of batches
 
 A step whose artifact exists for the same document and the same cumulative configuration does nothing, and says so.
 """

@@ -24,4 +24,4 @@ async def log_event(
     known = {name: value for name, value in about.items() if value is not None}
     extra = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
     text = f"{message} ({event} of run group {run_group.id})" if message else f"{event} of run group {run_group.id}"
-    _log.info("%s", text, extra={**extra, **known, "run_group_id": run_group.id, "event": str(event)})
+    _log.info("%s", text, extra={**extra, **known, "run_group_id": run_group.id, "lifecycle_event": str(event)})

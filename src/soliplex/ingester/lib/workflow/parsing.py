@@ -238,5 +238,14 @@ async def _keep(doc_hash: str, config_id: int, files: ParsedFiles, about: About)
             raise failure
     told = {"pages": about.pages, "characters": about.characters, "title": about.title}
     result = {name: value for name, value in told.items() if value is not None}
+    result |= about.coverage.as_json() if about.coverage else {}
     await record_history(doc_hash, HistoryAction.PARSED, meta=result)
-    return {**result, **({"warnings": list(about.warnings)} if about.warnings else {})}
+    warnings = [*about.warnings, *_too_little(doc_hash, about)]
+    return {**result, **({"warnings": warnings} if warnings else {})}
+
+
+def _too_little(doc_hash: str, about: About) -> Iterator[str]:
+    warning = about.coverage.warning(get_settings().parse_coverage_warning) if about.coverage else None
+    if warning is not None:
+        _log.warning("of document %s %s", doc_hash, warning)
+        yield warning

@@ -74,7 +74,7 @@ async def _send_on(destination: Destination, doc_hash: str, run: WorkflowRun, gr
         param_id=destination.params or group.param_definition_id,
         batch_id=run.batch_id,
         priority=run.priority,
-        run_params={ROUTED_FROM: came_through},
+        more_params={ROUTED_FROM: came_through},
     )
     return {"workflow": destination.workflow, "continued_in": run_id}
 

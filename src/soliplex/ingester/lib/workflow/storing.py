@@ -10,23 +10,23 @@ other rows are made in another process: the worker holds a batch of either, what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.embedding import EmbedOptions
-from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction, ResourceLockKind, WorkflowStepType
+from soliplex.ingester.lib.models import ArtifactType, HistoryAction, ResourceLockKind, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
+from soliplex.ingester.lib.operations.placing import others_at_places, places_of_contents
 from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, problem_of_rag_name, rag_path, rag_resource_key
-from soliplex.ingester.lib.rag.metadata import index_metadata
+from soliplex.ingester.lib.rag.metadata import Placement, index_metadata, name_at, placed
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.writing import (
     NewRagDocument,
-    Placement,
     RagChunk,
     Rendered,
     RowsInFile,
@@ -43,7 +43,6 @@ from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.arrays import items_of, read_short
 from soliplex.ingester.lib.workflow.artifacts import decoded, each_alone, required, the_step, write_json
 from soliplex.ingester.lib.workflow.skipping import skippable
-from soliplex.ingester.lib.workflow.sql import SQL
 from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 MOST_IN_A_COMMIT: Final = 500
@@ -54,6 +53,8 @@ LONG: Final = 16 << 20
 LARGE: Final = 4 << 20
 """Bytes of a parsed document from which another process makes its rows. Here it would become forty times as much."""
 _RENDER: Final = "soliplex.ingester.lib.rag.writing.render_into"
+NOTHING_TO_INDEX: Final = {"nothing_to_index": True, "reason": "no text was found in it: no search can find it"}
+"""What a step says beside its result whose document holds nothing, such as a photograph or a file of blanks."""
 REPLACED: Final = {"skipped": True, "reason": "another version has taken its place: it lives at no URI any more"}
 """What a step says whose document was overtaken. Stored after the newer version, it would stand beside it for ever."""
 
@@ -82,18 +83,41 @@ class _Means:
 async def _save(batch: Sequence[StepContext], means: _Means) -> list[Any]:
     loaded = await each_alone(partial(_load, means=means), batch)
     ready = [each for each in loaded if isinstance(each, _Loaded)]
+    failed: dict[_Loaded, Any] = {}
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
         async with _lock_of(target, mine[0].step.step) as lock:
-            gone, moved = await _others(mine)
-            new = [each.document for each in mine]
+            living = await _placed(mine)
+            # Before the commit: whoever deletes a document finds by its note which databases may hold it.
+            failed |= await _failures(_note, living)
+            living = [each for each in living if each not in failed]
+            gone, moved = await others_at_places([each.document.doc_hash for each in living])
+            new = [each.document for each in living]
             await write_documents(target, identity, new, fence=lock, gone=gone, moved=moved)
-    noted = dict(zip(ready, await each_alone(_note, ready), strict=True))
+    stored = [each for each in ready if not each.is_replaced and each not in failed]
+    # How many chunks of a giant there are is known only now.
+    failed |= await _failures(_note, [each for each in stored if isinstance(each.document.chunks, StoredChunks)])
     await record_histories(
-        {each.document.doc_hash: each.result() for each, failure in noted.items() if failure is None},
-        HistoryAction.INGESTED,
+        {each.document.doc_hash: each.result() for each in stored if each not in failed}, HistoryAction.INGESTED
     )
-    return [noted[each] or each.result() if isinstance(each, _Loaded) else each for each in loaded]
+    return [failed.get(each) or each.result() if isinstance(each, _Loaded) else each for each in loaded]
+
+
+async def _failures(action: Callable[[_Loaded], Awaitable[None]], documents: Sequence[_Loaded]) -> dict[_Loaded, Any]:
+    """Do it for each; gives what went wrong, by document."""
+    results = await each_alone(action, documents)
+    return {each: failure for each, failure in zip(documents, results, strict=True) if failure is not None}
+
+
+async def _placed(documents: Sequence[_Loaded]) -> list[_Loaded]:
+    """Those that still live somewhere, with all their places as they are under the lock.
+
+    A place that comes or goes after this look is told to the database by whoever changed it, when the lock is free.
+    """
+    places = await places_of_contents(each.document.doc_hash for each in documents)
+    for each in documents:
+        each.place(places.get(each.document.doc_hash, ()))
+    return [each for each in documents if not each.is_replaced]
 
 
 @asynccontextmanager
@@ -121,11 +145,27 @@ class _Loaded:
         self.target = _target(str(step["step_params"]["data_dir"]))
         self.identity = identity
         self.document = document
+        self.is_replaced = False
+        """Whether it lives nowhere any more."""
+
+    def place(self, places: Sequence[Placement]) -> None:
+        """Let the document live at these places, the one that came last first."""
+        if not places or places[0].uri is None:
+            self.is_replaced = True
+            return
+        uri, title = places[0].uri, self.document.title
+        if title == name_at(self.document.uri):
+            title = name_at(uri)
+        metadata = placed(self.document.metadata, places)
+        self.document = replace(self.document, uri=uri, title=title, metadata=metadata)
 
     def result(self) -> dict[str, Any]:
+        if self.is_replaced:
+            return REPLACED
         chunks = self.document.chunks
         count = chunks.count if isinstance(chunks, StoredChunks) else sum(1 for _ in chunks)
-        return {"rag_document_id": self.document.id, "chunks": count}
+        told = {"rag_document_id": self.document.id, "chunks": count}
+        return told if count else told | NOTHING_TO_INDEX
 
 
 class StoredChunks:
@@ -187,11 +227,8 @@ def _document(
     """Blocks for a moment where the chunks are in a file: its beginning is read."""
     places, document = step["places"], step["doc"]
     uri = places[0].uri if places else document.hash
-    known = {
-        "source": places[0].source if places else None,
-        "batch_id": step["batch_id"],
-        "mime_type": document.mime_type,
-    }
+    # Under the lock, `place` puts what is so at that moment in the place of `source` and `batch_id`.
+    known = {"source": None, "batch_id": None, "mime_type": document.mime_type}
     return NewRagDocument(
         doc_hash=document.hash,
         uri=uri,
@@ -224,18 +261,7 @@ def title_of(meta: dict[str, Any], chunks: Sequence[dict[str, Any]], uri: str) -
     """What its metadata says, else the heading that its first chunks stand below, else the name of the file."""
     given = str(meta.get("title") or "").strip()
     headings = (heading for chunk in chunks[:3] for heading in chunk["metadata"].get("headings") or [])
-    return given or next(headings, "") or Path(uri).name or uri
-
-
-async def _others(documents: Sequence[_Loaded]) -> tuple[list[str], dict[str, Placement]]:
-    """Contents that stood at the places of these documents before: those that are gone, and where the others live."""
-    uri_ids = [place.id for each in documents for place in each.step["places"]]
-    mine = {each.document.doc_hash for each in documents}
-    rows = await Database.read(SQL.contents_of_places(uri_ids=uri_ids))
-    others = [row for row in rows if row["hash"] not in mine]
-    gone = sorted(row["hash"] for row in others if row["uri"] is None)
-    live = [row for row in others if row["uri"] is not None]
-    return gone, {row["hash"]: Placement(row["uri"], row["source"], row["batch_id"]) for row in live}
+    return given or next(headings, "") or name_at(uri)
 
 
 async def _note(stored: _Loaded) -> None:

@@ -50,7 +50,7 @@ class Saved(BaseModel):
     file_path: str
 
 
-class Deleted(BaseModel):
+class DeletedParameterSet(BaseModel):
     """That a parameter set is gone."""
 
     message: str
@@ -126,10 +126,10 @@ async def create_parameter_set(
     summary="Delete a parameter set that a client keeps",
     responses=error_answers(403, 404),
 )
-async def remove_parameter_set(set_id: Text) -> Deleted:
-    """One that was shipped, or that runs still use, stays."""
+async def remove_parameter_set(set_id: Text) -> DeletedParameterSet:
+    """One that was shipped, or that a run group was started with, stays."""
     await delete_parameter_set(get_registry(), set_id)
-    return Deleted(message=f"Parameter set {set_id} deleted", id=set_id)
+    return DeletedParameterSet(message=f"Parameter set {set_id} deleted", id=set_id)
 
 
 def _listed(params: ParameterSet) -> ListedParameterSet:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse
+from soliplex.ingester.lib.storable import parse_texts
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, Id, Text, required
+from soliplex.ingester.server.parameters import AskedPage, Id, LongText, Text, TextIfAny, required
 
 router = APIRouter(prefix="/document", tags=["document"])
 
@@ -39,6 +40,29 @@ class DeletedURI(Statistics):
 
     uri: str
     source: str
+
+
+class URIsBelow(BaseModel):
+    """URIs of a source, in their order."""
+
+    source: str
+    uris: list[str]
+    is_last: bool
+    """Whether there are none after them."""
+
+
+class UnreadKinds(BaseModel):
+    """MIME types that are not read, with the reason for each."""
+
+    unread: dict[str, str]
+
+
+class DeletedURIs(Statistics):
+    """What was deleted with some URIs of a source."""
+
+    source: str
+    deleted: int
+    """How many of the URIs were there, and are gone now."""
 
 
 class ValidatedStorage(BaseModel):
@@ -72,7 +96,7 @@ async def list_documents(
         page = await operations.documents_of_batch(batch_id, paging=asked.paging)
     else:
         raise InvalidInputError("source", "is missing, and so is batch_id: say which documents you want")
-    return asked.answer(page, request, response)
+    return await asked.answer(page, request, response)
 
 
 @router.get("/find", summary="URIs that contain a text", response_model=URIs, responses=error_answers(400))
@@ -82,7 +106,49 @@ async def find_documents(
     asked: AskedPage,
     pattern: Annotated[Text, Query(description="Any part of a URI, whatever its case.", examples=["report"])],
 ) -> Any:
-    return asked.answer(await operations.find_documents(pattern, paging=asked.paging), request, response)
+    return await asked.answer(await operations.find_documents(pattern, paging=asked.paging), request, response)
+
+
+@router.get("/uris", summary="The URIs of a source that begin so", responses=error_answers(400))
+async def list_uris(
+    source: Annotated[Text, Query(description="The system they come from.", examples=["files"])],
+    uri_prefix: Annotated[TextIfAny, Query(description="How they begin; a folder ends with `/`.")] = "",
+    after: Annotated[TextIfAny, Query(description="The last URI that is known already, to go on after it.")] = "",
+    limit: Annotated[int, Query(ge=1, le=operations.MOST_URIS)] = operations.MOST_URIS,
+) -> URIsBelow:
+    """In an order of their own, piece by piece: ask again with the last as `after` until `is_last`."""
+    uris = await operations.uris_below(source, uri_prefix, after=after, most=limit)
+    return URIsBelow(source=source, uris=uris, is_last=len(uris) < limit)
+
+
+@router.get(
+    "/unread-kinds", summary="Which kinds of documents a workflow cannot read", responses=error_answers(400, 404)
+)
+async def list_unread_kinds(
+    kind: Annotated[list[Text], Query(description="MIME types.", examples=[["video/mp4"]])],
+    workflow_definition_id: Annotated[Text | None, Query(description="Default: DEFAULT_WORKFLOW_ID.")] = None,
+    param_id: Annotated[Text | None, Query(description="Default: DEFAULT_PARAM_ID.")] = None,
+) -> UnreadKinds:
+    """So that a client need not send what is of no use."""
+    found = operations.unread_kinds(kind, workflow_id=workflow_definition_id, param_id=param_id)
+    return UnreadKinds(unread=found)
+
+
+@router.post("/delete-uris", summary="Delete many URIs of a source", responses=error_answers(400, 409))
+async def delete_uris(
+    source: Annotated[Text, Form(description="The system they come from.", examples=["files"])],
+    uris: Annotated[
+        LongText, Form(description="A JSON array of URIs, ten thousand at most.", examples=['["/a.pdf", "/b.pdf"]'])
+    ],
+) -> DeletedURIs:
+    """As `by-uri` does for each; one that is gone already is passed over."""
+    deleted = await operations.delete_uris(source, parse_texts("uris", uris, most=operations.MOST_URIS))
+    return DeletedURIs(
+        message="Document URIs deleted",
+        source=source,
+        deleted=deleted.document_uris,
+        statistics=deleted.statistics(),
+    )
 
 
 @router.post("/cleanup-orphans", summary="Delete documents that live nowhere")
@@ -99,26 +165,12 @@ async def cleanup_orphans() -> Statistics:
     "/by-uri",
     summary="Delete a URI, and with its last URI the document",
     openapi_extra={
-        "parameters": [
-            {"name": name, "in": "query", "required": False, "schema": _NAMED} for name in ("uri", "source")
-        ],
-        "requestBody": {
-            "required": False,
-            "content": {
-                kind: {
-                    "schema": {
-                        "type": "object",
-                        "properties": {"uri": _NAMED, "source": _NAMED},
-                    }
-                }
-                for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
-            },
-        },
+        "parameters": [{"name": name, "in": "query", "required": True, "schema": _NAMED} for name in ("uri", "source")]
     },
     responses=error_answers(400, 404, 409),
 )
 async def delete_by_uri(request: Request) -> DeletedURI:
-    """`uri` and `source` stand in the query or in the body. All that is known and stored of the document goes too."""
+    """`uri` and `source` may stand in the body, too. All that is known and stored of the document goes too."""
     uri, source = await required(request, "uri"), await required(request, "source")
     statistics = await operations.delete_document_uri_by_uri(uri, source)
     return DeletedURI(message="DocumentURI deleted successfully", uri=uri, source=source, statistics=statistics)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -14,12 +16,13 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations import Made
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.storage.layout import HASH
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Id
 
 router = APIRouter(prefix="/document", tags=["document"])
 
-DocumentHash = Annotated[str, Path(pattern="^sha256-[0-9a-f]{64}$", description="`sha256-` and 64 hexadecimal digits.")]
+DocumentHash = Annotated[str, Path(pattern=f"^{HASH.pattern}$", description="`sha256-` and 64 hexadecimal digits.")]
 _MEDIA_TYPES: Final = {
     ArtifactType.PARSED_MD: "text/markdown; charset=utf-8",
     ArtifactType.PARSED_JSON: "application/json",
@@ -27,8 +30,10 @@ _MEDIA_TYPES: Final = {
     ArtifactType.EMBEDDINGS: "application/json",
 }
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w-]+=[\w-]+)*", re.ASCII)
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+# The first is for programs that write clients, and know no type that stands for all.
 _BYTES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
+    200: {"content": {"application/octet-stream": _BINARY, "*/*": _BINARY}}
 }
 
 
@@ -71,6 +76,7 @@ async def get_artifact(
     artifact_type: ArtifactType,
     step_config_id: Annotated[Id | None, Query(description="Default: the newest there is.")] = None,
 ) -> Response:
+    """Streamed: the vectors of a long text are gigabytes."""
     if artifact_type is ArtifactType.DOC:
         return await download(doc_hash)
     artifacts = get_artifacts()
@@ -79,9 +85,20 @@ async def get_artifact(
         if not made:
             raise NotFoundError(f"{artifact_type} of document", doc_hash)
         step_config_id = made[0].step_config_id
-    content = await artifacts.read(doc_hash, artifact_type, step_config_id)
-    media_type = _MEDIA_TYPES.get(artifact_type, "application/octet-stream")
-    return Response(content, media_type=media_type, headers={"X-Step-Config-Id": str(step_config_id)})
+    blocks = artifacts.read_blocks(doc_hash, artifact_type, step_config_id)
+    first = await anext(blocks, b"")  # where there is none, that is the answer
+    return StreamingResponse(
+        _continued(first, blocks),
+        media_type=_MEDIA_TYPES.get(artifact_type, "application/octet-stream"),
+        headers={"X-Step-Config-Id": str(step_config_id)},
+    )
+
+
+async def _continued(first: bytes, blocks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with aclosing(blocks):
+        yield first
+        async for block in blocks:
+            yield block
 
 
 def _media_type(given: str) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form
 
-from soliplex.ingester.lib.operations.checks import parse_object
+from soliplex.ingester.lib.fetching import schemes_in_words
 from soliplex.ingester.lib.operations.fetches import FETCH_WORKFLOW, Fetch, start_fetches
+from soliplex.ingester.lib.storable import parse_object
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Id, LongText, Priority, Text
 from soliplex.ingester.server.routes.batch import StartedWorkflows
@@ -28,7 +29,7 @@ async def fetch_documents(
     uris: Annotated[
         LongText,
         Form(
-            description="Addresses, one a line: `file://`, `s3://`, `http://`, `https://`.",
+            description=f"Addresses, one a line: {schemes_in_words()}.",
             examples=["https://example.org/a.pdf\nhttps://example.org/b.pdf"],
         ),
     ],
@@ -49,6 +50,4 @@ async def fetch_documents(
         param_id=param_id,
         priority=priority,
     )
-    group = started.run_group
-    assert group.id is not None
-    return StartedWorkflows(workflows=len(started.run_ids), run_group_id=group.id, run_group=group)
+    return StartedWorkflows.of(started)

@@ -16,4 +16,4 @@ async def list_locks(
     request: Request, response: Response, asked: AskedPage
 ) -> list[ResourceLock] | PaginatedResponse[ResourceLock]:
     """Every lock, with its holder; also expired ones that nobody has swept yet."""
-    return asked.answer(await views.list_locks(paging=asked.paging), request, response)
+    return await asked.answer(await views.list_locks(paging=asked.paging), request, response)

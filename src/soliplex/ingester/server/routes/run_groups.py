@@ -18,7 +18,7 @@ from soliplex.ingester.server.routes.spellings import route
 router = APIRouter(prefix="/workflow", tags=["workflow"])
 
 type Groups = list[RunGroup] | PaginatedResponse[RunGroup]
-type Runs = list[WorkflowRun] | PaginatedResponse[WorkflowRun]
+type RunsOfGroup = list[WorkflowRun] | PaginatedResponse[WorkflowRun]
 
 
 class Stats(BaseModel):
@@ -92,7 +92,7 @@ class Stats(BaseModel):
         )
 
 
-class Deleted(BaseModel):
+class DeletedRunGroup(BaseModel):
     """How many rows went with the group."""
 
     message: str
@@ -109,7 +109,7 @@ async def list_run_groups(
     status: Annotated[Status | None, Query(description="Only in this status.")] = None,
 ) -> Any:
     page = await views.list_run_groups(batch_id=batch_id, status=status, paging=asked.paging)
-    return asked.answer(page, request, response)
+    return await asked.answer(page, request, response)
 
 
 @route(router, "GET", "/run-groups/{run_group_id}", summary="A run group", responses=error_answers(404))
@@ -122,12 +122,12 @@ async def get_run_group(run_group_id: Id) -> RunGroup:
     "GET",
     "/run-groups/{run_group_id}/runs",
     summary="The runs of a group, the newest first",
-    response_model=Runs,
+    response_model=RunsOfGroup,
     responses=error_answers(404),
 )
 async def list_runs_of_group(run_group_id: Id, request: Request, response: Response, asked: AskedPage) -> Any:
     await views.get_run_group(run_group_id)
-    return asked.answer(await views.list_runs(run_group_id=run_group_id, paging=asked.paging), request, response)
+    return await asked.answer(await views.list_runs(run_group_id=run_group_id, paging=asked.paging), request, response)
 
 
 @route(
@@ -162,6 +162,8 @@ async def cancel_run_group(run_group_id: Id) -> Cancelled:
     summary="Delete a group with its runs, steps and events",
     responses=error_answers(404),
 )
-async def delete_run_group(run_group_id: Id) -> Deleted:
+async def delete_run_group(run_group_id: Id) -> DeletedRunGroup:
     statistics = await operations.delete_run_group(run_group_id)
-    return Deleted(message=f"Run group {run_group_id} deleted", run_group_id=run_group_id, statistics=statistics)
+    return DeletedRunGroup(
+        message=f"Run group {run_group_id} deleted", run_group_id=run_group_id, statistics=statistics
+    )

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from soliplex.ingester.lib import operations as documents
+from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import (
     LifecycleHistory,
     PaginatedResponse,
@@ -19,8 +20,10 @@ from soliplex.ingester.lib.models import (
     WorkflowRun,
     WorkflowRunWithDetails,
 )
+from soliplex.ingester.lib.operations import Activity, FailedRun, documents_of
+from soliplex.ingester.lib.pieces import in_pieces
 from soliplex.ingester.lib.wf import operations, views
-from soliplex.ingester.lib.wf.views import Activity, Interval, Page
+from soliplex.ingester.lib.wf.views import Interval, Page
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import (
     ID_SCHEMA,
@@ -31,6 +34,7 @@ from soliplex.ingester.server.parameters import (
     Priority,
     Status,
     Text,
+    TextIfAny,
     flag,
     required_id,
 )
@@ -123,6 +127,33 @@ async def list_runs_by_status(
     return await _answer(page, asked, request, response, steps=include_steps, documents=include_doc_info)
 
 
+@router.get("/failures", summary="What failed, why, and whether to try again", responses=error_answers(400, 404))
+async def list_failures(
+    run_group_id: Annotated[Id | None, Query(description="Runs of this group.")] = None,
+    source: Annotated[Text | None, Query(description="Documents of this source, by their last run.")] = None,
+    uri_prefix: Annotated[TextIfAny, Query(description="Of a source: how their URIs begin.")] = "",
+    limit: Annotated[int, Query(ge=1, le=documents.MOST_FAILURES)] = documents.MOST_FAILURES,
+) -> list[FailedRun]:
+    """The newest first, each with the step that failed. Where the document itself is at fault, a retry cannot help."""
+    if (run_group_id is None) == (source is None):
+        raise InvalidInputError("run_group_id", "give either it or source")
+    if run_group_id is not None:
+        await views.get_run_group(run_group_id)
+        return await documents.failures_of_group(run_group_id, most=limit)
+    assert source is not None
+    return await documents.failures_of_source(source, uri_prefix, most=limit)
+
+
+@router.get("/nothing-to-index", summary="Documents of a group that hold no text", responses=error_answers(404))
+async def list_with_nothing_to_index(
+    run_group_id: Annotated[Id, Query()],
+    limit: Annotated[int, Query(ge=1, le=documents.MOST_FAILURES)] = documents.MOST_FAILURES,
+) -> list[str]:
+    """Their URIs. They were processed without an error, and no search can find them."""
+    await views.get_run_group(run_group_id)
+    return await documents.with_nothing_to_index(run_group_id, most=limit)
+
+
 @router.post(
     "/",
     summary="Start a workflow for one document",
@@ -157,14 +188,14 @@ async def list_steps(
 ) -> Any:
     """The newest first; of a batch or group by run, and in the run's order."""
     page = await views.list_steps(status=status, batch_id=batch_id, run_group_id=run_group_id, paging=asked.paging)
-    return asked.answer(page, request, response)
+    return await asked.answer(page, request, response)
 
 
 @router.get("/runs", summary="Runs of a batch, the newest first", response_model=Runs)
 async def list_runs_of_batch(
     request: Request, response: Response, asked: AskedPage, batch_id: Annotated[Id, Query()]
 ) -> Any:
-    return asked.answer(await views.list_runs(batch_id=batch_id, paging=asked.paging), request, response)
+    return await asked.answer(await views.list_runs(batch_id=batch_id, paging=asked.paging), request, response)
 
 
 @router.get("/runs/{run_id}", summary="A run with its steps", responses=error_answers(404))
@@ -175,7 +206,7 @@ async def get_run(run_id: BigId) -> RunDetails:
 
 @router.get("/runs/{run_id}/lifecycle", summary="The life of a run", responses=error_answers(404))
 async def get_lifecycle(run_id: BigId) -> list[LifecycleHistory]:
-    """Its events and those of its steps by their date; what the rows tell without a record has no id."""
+    """Its events and those of its steps by their date; what the rows tell without a record has a negative id."""
     return await views.lifecycle_of_run(run_id)
 
 
@@ -196,23 +227,15 @@ _TO_RETRY: Final = {"run_group_id": ID_SCHEMA, "hard": {"type": "boolean", "defa
     responses=error_answers(400, 404),
     openapi_extra={
         "parameters": [
-            {"in": "query", "name": name, "schema": schema, "required": False} for name, schema in _TO_RETRY.items()
-        ],
-        "requestBody": {
-            "content": {
-                "application/x-www-form-urlencoded": {
-                    "schema": {"type": "object", "properties": _TO_RETRY},
-                    "example": {"run_group_id": 5},
-                }
-            },
-            "required": False,
-        },
+            {"in": "query", "name": name, "schema": schema, "required": name == "run_group_id"}
+            for name, schema in _TO_RETRY.items()
+        ]
     },
 )
 async def retry(request: Request) -> Retried:
     """Put failed and cancelled steps back to PENDING; with `hard`, all that are not completed, also what runs.
 
-    Both may stand in the query or in the form.
+    Both may stand in a form or in a JSON object, too.
     """
     run_group_id = await required_id(request, "run_group_id")
     done = await operations.retry_run_group(run_group_id, hard=await flag(request, "hard"))
@@ -222,7 +245,7 @@ async def retry(request: Request) -> Retried:
 @router.get("/status/running", summary="The steps that run now", response_model=Activities)
 async def running(request: Request, response: Response, asked: AskedPage) -> Any:
     """The longest-running first."""
-    return asked.answer(await views.running_steps(paging=asked.paging), request, response)
+    return await asked.answer(await documents.running_steps(paging=asked.paging), request, response)
 
 
 @router.get("/status/recent", summary="The runs that began or ended lately", response_model=Activities)
@@ -234,22 +257,23 @@ async def recent(
     workflow_status: Annotated[Status | None, Query(description="Only runs in this status.")] = None,
 ) -> Any:
     """Those that changed last first, each at the step it has come to."""
-    page = await views.recent_runs(interval, status=workflow_status, paging=asked.paging)
-    return asked.answer(page, request, response)
+    page = await documents.recent_runs(interval, status=workflow_status, paging=asked.paging)
+    return await asked.answer(page, request, response)
 
 
 async def _answer(
     page: Page[WorkflowRun], asked: Asked, request: Request, response: Response, *, steps: bool, documents: bool
 ) -> Any:
     if not (steps or documents):
-        return asked.answer(page, request, response)
+        return await asked.answer(page, request, response)
     ids = [run.id for run in page.items if run.id is not None]
     steps_of = await views.steps_of_runs(ids) if steps else {}
-    document_of = await views.documents_of(page.items) if documents else {}
+    document_of = await documents_of(page.items) if documents else {}
     detailed = [
         WorkflowRunWithDetails(
             workflow_run=run, steps=steps_of.get(run.id or 0), document_info=document_of.get(run.id or 0)
         )
-        for run in page.items
+        async for some in in_pieces(page.items)
+        for run in some
     ]
-    return asked.answer(page.with_items(detailed), request, response)
+    return await asked.answer(page.with_items(detailed), request, response)

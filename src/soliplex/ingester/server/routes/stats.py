@@ -9,10 +9,9 @@ from pydantic import BaseModel
 
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.models import PaginatedResponse, RunGroup
-from soliplex.ingester.lib.operations import ProcessingRates
+from soliplex.ingester.lib.operations import BatchTimes, GroupCoverage, ProcessingRates
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.views import (
-    BatchTimes,
     Interval,
     StepDurations,
     StepRates,
@@ -56,6 +55,12 @@ async def durations(run_group_id: GroupId) -> list[StepDurations]:
 @router.get("/step-stats", summary="How many steps of a group are in which status", responses=error_answers(404))
 async def step_stats(run_group_id: GroupId) -> list[StepStats]:
     return await views.step_stats(run_group_id)
+
+
+@router.get("/coverage", summary="How much of the text of a group's PDFs was read", responses=error_answers(404))
+async def coverage(run_group_id: GroupId) -> GroupCoverage:
+    """Of PDFs with a text layer: how many of its words are in what was read; those with the lowest share by name."""
+    return await operations.group_coverage(run_group_id)
 
 
 @router.get("/run-group-details/{run_group_id}", summary="All figures of a group", responses=error_answers(404))
@@ -117,4 +122,4 @@ async def utilization() -> Utilization:
     response_model=list[BatchTimes] | PaginatedResponse[BatchTimes],
 )
 async def batches(request: Request, response: Response, asked: AskedPage) -> Any:
-    return asked.answer(await views.batch_times(paging=asked.paging), request, response)
+    return await asked.answer(await operations.batch_times(paging=asked.paging), request, response)

@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.fetching import fetch
+from soliplex.ingester.lib.fetching import fetch, schemes_in_words
 from soliplex.ingester.lib.operations import Change, Ingested, NewDocument
-from soliplex.ingester.lib.operations.checks import parse_object
+from soliplex.ingester.lib.storable import parse_object
 from soliplex.ingester.lib.storage import Received, get_artifacts
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
@@ -26,6 +26,13 @@ router = APIRouter(prefix="/document", tags=["document"])
 ANY_BYTES: Final = "application/octet-stream"
 
 
+def _never_null(schema: dict[str, Any]) -> None:
+    """Describe a field that may be left out as what it is when it is there: a form cannot say null."""
+    del schema["default"]
+    number, _null = schema.pop("anyOf")
+    schema.update({**number, **schema})
+
+
 class UploadFields(BaseModel):
     """The fields of an upload, beside its file."""
 
@@ -34,7 +41,7 @@ class UploadFields(BaseModel):
     batch_id: Id
     input_uri: TextIfAny | None = Field(
         default=None,
-        description="Where to fetch the document from, in place of a file: `file://`, `s3://`, `https://`.",
+        description=f"Where to fetch the document from, in place of a file: {schemes_in_words()}.",
     )
     mime_type: TextIfAny | None = Field(default=None, description="Counts where the content does not say what it is.")
     doc_meta: str = Field(
@@ -42,7 +49,12 @@ class UploadFields(BaseModel):
         description="A JSON object, merged into what is known of the content. In the index, values named source, "
         "batch_id, mime_type or doc_hash stand under `doc_meta.` and that name: these names are the ingester's own.",
     )
-    priority: Priority = Field(default=0, description="Taken and not used: that of start-workflows decides.")
+    priority: Priority | None = Field(
+        default=None,
+        json_schema_extra=_never_null,
+        description="Of the runs that start-workflows makes for this content, in place of the batch's own: higher goes "
+        "first. It is kept until another is sent; 0 takes it back.",
+    )
 
 
 class IngestedDocument(BaseModel):
@@ -68,8 +80,7 @@ _UPLOAD_BODY: Final[dict[str, Any]] = {
                         **_UPLOAD_SCHEMA["properties"],
                     },
                 }
-            },
-            "application/x-www-form-urlencoded": {"schema": _UPLOAD_SCHEMA},
+            }
         },
     }
 }
@@ -166,4 +177,5 @@ class _Upload:
             batch_id=fields.batch_id,
             mime_type=fields.mime_type or self._declared,
             meta=parse_object("doc_meta", fields.doc_meta),
+            priority=fields.priority,
         )

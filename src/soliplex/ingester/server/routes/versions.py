@@ -99,7 +99,7 @@ async def list_versions(request: Request, response: Response, asked: AskedPage, 
 
     `cleanup-orphans` deletes the content of older versions that lives nowhere else; those are not listed any more.
     """
-    return asked.answer(await operations.list_versions(uri, source, paging=asked.paging), request, response)
+    return await asked.answer(await operations.list_versions(uri, source, paging=asked.paging), request, response)
 
 
 @router.get(
@@ -139,11 +139,10 @@ _BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "content": {
-            kind: {
+            "application/x-www-form-urlencoded": {
                 "schema": {"type": "object", "properties": _FIELDS, "required": ["uri", "source", "version"]},
                 "example": {**_PLACE, "version": 1},
             }
-            for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
         },
     }
 }

@@ -17,4 +17,4 @@ async def list_workers(
     request: Request, response: Response, asked: AskedPage
 ) -> list[WorkerView] | PaginatedResponse[WorkerView]:
     """Every worker that has checked in, with its slots and the steps it holds."""
-    return asked.answer(await views.list_workers(paging=asked.paging), request, response)
+    return await asked.answer(await views.list_workers(paging=asked.paging), request, response)

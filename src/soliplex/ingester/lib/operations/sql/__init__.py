@@ -24,10 +24,10 @@ async def read(call: Call) -> Sequence[sa.RowMapping]:
         connection = await session.connection()
         if Database.is_postgres():
             values: Any = tuple(parameters[name] for name in statement.postgres_order)
-            result = await connection.exec_driver_sql(statement.postgres, values)
+            result = await connection.exec_driver_sql(statement.postgres or statement.refuse("PostgreSQL"), values)
         else:
             values = {name: _for_sqlite(value) for name, value in parameters.items()}
-            result = await connection.exec_driver_sql(statement.sqlite, values)
+            result = await connection.exec_driver_sql(statement.sqlite or statement.refuse("SQLite"), values)
         return result.mappings().all()
 
 

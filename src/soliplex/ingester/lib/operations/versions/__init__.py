@@ -10,18 +10,20 @@ History is only ever added to: going back makes a new version, which says which 
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.operations.versions.diffing import (
+from soliplex.ingester.lib.answers import (
     ChunkChange,
     ChunkDiff,
     DiffedChunk,
+    RolledBack,
+    StartedRun,
+    StoredVersion,
     TextDiff,
     VersionDiff,
-    diff_versions,
-    diff_versions_as_json,
 )
+from soliplex.ingester.lib.operations.versions.diffing import diff_versions, diff_versions_as_json
 from soliplex.ingester.lib.operations.versions.finding import is_known
-from soliplex.ingester.lib.operations.versions.listing import StoredVersion, list_versions
-from soliplex.ingester.lib.operations.versions.rollback import RolledBack, StartedRun, roll_back
+from soliplex.ingester.lib.operations.versions.listing import list_versions
+from soliplex.ingester.lib.operations.versions.rollback import roll_back
 
 __all__ = [
     "ChunkChange",

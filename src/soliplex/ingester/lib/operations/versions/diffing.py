@@ -11,11 +11,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 
+from soliplex.ingester.lib.answers import ChunkChange, ChunkDiff, DiffedChunk, TextDiff, VersionDiff
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations.apart import TooMuchWorkError, run_apart
@@ -33,63 +33,6 @@ SMALL: Final = 256 << 10
 """Bytes of all that is compared up to which a thread does it sooner than a process would be there."""
 LARGEST: Final = 64 << 20
 """Bytes of one side, text or chunks, that are compared at all."""
-
-
-class ChunkChange(StrEnum):
-    """What became of a chunk."""
-
-    KEPT = "kept"
-    ADDED = "added"
-    REMOVED = "removed"
-
-
-@dataclass(frozen=True, slots=True)
-class TextDiff:
-    """The lines that differ, as `diff -u` shows them."""
-
-    added_lines: int
-    removed_lines: int
-    unified: str
-    is_same_configuration: bool
-    """Whether both were parsed in the same way; if not, the ways may differ and not the documents."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffedChunk:
-    """A chunk of either version, and where it stands."""
-
-    change: ChunkChange
-    id: str
-    headings: list[str]
-    page_numbers: list[int]
-    content: str | None
-    """None for a chunk that is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkDiff:
-    """The chunks of both versions in reading order; what is kept needs no new vector."""
-
-    kept: int
-    added: int
-    removed: int
-    chunks: list[DiffedChunk]
-    is_same_configuration: bool
-
-
-@dataclass(frozen=True, slots=True)
-class VersionDiff:
-    """What differs between two versions of a URI."""
-
-    uri: str
-    source: str
-    from_version: int
-    from_hash: str
-    to_version: int
-    to_hash: str
-    text: TextDiff
-    chunks: ChunkDiff | None
-    """None where one of the two was never cut into chunks."""
 
 
 async def diff_versions(

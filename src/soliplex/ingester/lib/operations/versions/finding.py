@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from soliplex.ingester.lib.errors import DocumentURINotFoundError
 from soliplex.ingester.lib.models import HistoryAction
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
-from soliplex.ingester.lib.operations.checks import checked_name, checked_uri
-from soliplex.ingester.lib.operations.errors import (
-    DocumentURINotFoundError,
-    VersionGoneError,
-    VersionNotFoundError,
-)
+from soliplex.ingester.lib.operations.errors import VersionGoneError, VersionNotFoundError
 from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.storable import checked_name, checked_uri
 
 ROLLED_BACK_TO = "rolled_back_to"
 """The key in `histmeta` under which a version says which earlier one it repeats."""

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
-from soliplex.ingester.lib.models import ArtifactType, HistoryAction
+from soliplex.ingester.lib.answers import StoredVersion
 from soliplex.ingester.lib.operations.made import stored_artifacts
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.versions.finding import ROLLED_BACK_TO, Place, Version, find_place, versions_of
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, Page, Paging
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredVersion:
-    """A version of a URI."""
-
-    version: int
-    hash: str
-    action: HistoryAction
-    process_date: datetime
-    batch_id: int | None
-    file_size: int | None
-    mime_type: str | None
-    is_current: bool
-    is_stored: bool
-    """Whether its bytes are there: only then can it be rolled back to."""
-    artifacts: list[ArtifactType] = field(default_factory=list[ArtifactType])
-    """The kinds of artifacts that are there, under whatever configuration."""
-    rolled_back_to: int | None = None
-    """The version whose content this one has again."""
-    histmeta: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 async def list_versions(uri: str, source: str, *, paging: Paging = FIRST_ROWS) -> Page[StoredVersion]:

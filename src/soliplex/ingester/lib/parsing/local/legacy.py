@@ -41,7 +41,7 @@ _PROFILE: Final = (
 @contextmanager
 def in_format_of_today(path: Path, kind: str) -> Generator[tuple[Path, str]]:
     """The document as LibreOffice saves it, and of which kind it is then."""
-    command = _command(kind)
+    command = command_for(kind)
     extension = LEGACY[kind]
     with tempfile.TemporaryDirectory(prefix="office-") as name:
         folder = Path(name)
@@ -52,7 +52,8 @@ def in_format_of_today(path: Path, kind: str) -> Generator[tuple[Path, str]]:
         yield renamed, next(kind for kind, known in STRUCTURED.items() if known == target)
 
 
-def _command(kind: str) -> str:
+def command_for(kind: str) -> str:
+    """LibreOffice, by which the kind is read; UnsupportedFormatError where it is not installed."""
     for name in _COMMANDS:
         if found := shutil.which(name):
             return found

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing import office_text, pdf_text
+from soliplex.ingester.lib.parsing.completing import complete, measure
+from soliplex.ingester.lib.parsing.coverage import layer_of
 from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, text_length, to_parsed
 from soliplex.ingester.lib.parsing.errors import (
     ParseFailedError,
@@ -24,12 +26,10 @@ from soliplex.ingester.lib.parsing.errors import (
     unreadable,
 )
 from soliplex.ingester.lib.parsing.formats import (
-    HTML,
     IMAGES,
     LEGACY,
     MAIL,
     MARKUP,
-    SOURCE,
     STRUCTURED,
     TABLES,
     XML,
@@ -41,7 +41,7 @@ from soliplex.ingester.lib.parsing.local.legacy import in_format_of_today
 from soliplex.ingester.lib.parsing.local.pictures import SCALED_DOWN, within_bounds
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
-from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
+from soliplex.ingester.lib.parsing.plain_text import bare_text_document, read_bounded
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
 from soliplex.ingester.lib.validation.errors import is_system_trouble
@@ -134,10 +134,16 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
             raise
         document = None
     if document is not None and text_length(document) >= FAR_LESS * pdf_text.text_length(pages):
-        return to_parsed(document, warnings=() if options.ocr or text_length(document) else (PICTURES_OF_TEXT,))
+        # Where every page was to be read as a picture, somebody does not trust the text that it holds.
+        coverage = None if options.force_ocr else complete(document, path, layer_of(pages))
+        told = () if options.ocr or text_length(document) else (PICTURES_OF_TEXT,)
+        return to_parsed(document, warnings=told, coverage=coverage)
     _log.warning("the layout of %s was not understood; its text is taken without structure", path.name)
+    document = of_pages(path.stem, pages)
     return to_parsed(
-        of_pages(path.stem, pages), warnings=("the layout was not understood; the text is without structure",)
+        document,
+        warnings=("the layout was not understood; the text is without structure",),
+        coverage=measure(document, layer_of(pages)),
     )
 
 
@@ -198,15 +204,15 @@ def _without_structure(reason: str) -> str:
 def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
     text = read_bounded(path)
     if kind not in MARKUP and kind != "application/xml":
-        return to_parsed(_bare_text(path.stem, text, kind))
+        return to_parsed(bare_text_document(path.stem, text, kind))
     if len(text) > LARGEST_MARKUP or (kind in TABLES and _cells(text) > MOST_CELLS):
-        return to_parsed(_bare_text(path.stem, text, kind), warnings=(_without_structure(LARGE),))
+        return to_parsed(bare_text_document(path.stem, text, kind), warnings=(_without_structure(LARGE),))
     try:
         return to_parsed(_converted_text(path.stem, text, kind, options))
     except ParseFailedError:
         # Nested too deeply, or none of the kinds of XML that docling knows: that is expected, and no reason to warn.
         warnings = () if kind in XML else (_without_structure(UNREAD),)
-        return to_parsed(_bare_text(path.stem, text, kind), warnings=warnings)
+        return to_parsed(bare_text_document(path.stem, text, kind), warnings=warnings)
 
 
 _WAYS: Final[dict[str, Way]] = {
@@ -218,14 +224,6 @@ _WAYS: Final[dict[str, Way]] = {
 
 def _cells(text: str) -> int:
     return sum(map(text.count, ",;\t|\n"))
-
-
-def _bare_text(name: str, text: str, kind: str) -> DoclingDocument:
-    if kind in XML:
-        return of_paragraphs(name, office_text.xml_paragraphs(text))
-    if kind in HTML:
-        return of_paragraphs(name, office_text.html_paragraphs(text))
-    return plain_document(name, text, is_source=kind in SOURCE)
 
 
 def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> DoclingDocument:

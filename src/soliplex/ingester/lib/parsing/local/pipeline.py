@@ -26,7 +26,7 @@ from soliplex.ingester.lib.parsing.local.tables import WordTableModel
 
 
 class TorchlessPipeline(StandardPdfPipeline):
-    """Layout by rapid-layout, OCR by rapidocr, tables by where words stand; no enrichment."""
+    """Layout by PP-Layout, OCR by rapidocr, tables by where words stand; no enrichment."""
 
     @override
     def _init_models(self) -> None:

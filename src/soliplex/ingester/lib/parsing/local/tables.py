@@ -121,6 +121,13 @@ def _is_inside(word: Word, box: BoundingBox) -> bool:
     return box.l <= (word.left + word.right) / 2 <= box.r and box.t <= word.middle <= box.b
 
 
+def is_full_grid(cluster: Cluster, page: Page) -> bool:
+    """Whether the words inside stand in rows and columns without a gap: then they are a table."""
+    grid = grid_of(_words_in(cluster, page))
+    cells = [cell for row in grid for cell in row]
+    return len(grid) > 1 and len(cells) > len(grid) and all(cells)
+
+
 def grid_of(words: Sequence[Word]) -> list[list[list[Word]]]:
     """The words of each cell, by row and column; every row has as many columns."""
     if not words:

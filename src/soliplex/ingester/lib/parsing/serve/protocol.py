@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import httpx
 
+from soliplex.ingester.lib.http_statuses import may_pass
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.serve.servers import ServerTrouble, TaskFailed
@@ -24,6 +25,8 @@ _ENDED: Final = frozenset({"success", "partial_success", "failure", "skipped"})
 _FAILURE: Final = "failure"
 _READABLE: Final = frozenset({"success", "partial_success"})
 _LONGEST_DETAIL: Final = 500
+_OF_THIS_SERVER: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+"""Answers that tell of a wrong key or address, which another of the servers may not have."""
 
 
 @dataclass(slots=True)
@@ -92,13 +95,7 @@ async def _ask(client: httpx.AsyncClient, url: str, *, what: str) -> dict[str, A
 
 
 def _content(answer: httpx.Response, *, what: str) -> dict[str, Any]:
-    if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code in {
-        HTTPStatus.TOO_MANY_REQUESTS,
-        HTTPStatus.REQUEST_TIMEOUT,
-        HTTPStatus.UNAUTHORIZED,
-        HTTPStatus.FORBIDDEN,
-        HTTPStatus.NOT_FOUND,
-    }:
+    if may_pass(answer.status_code) or answer.status_code in _OF_THIS_SERVER:
         raise ServerTrouble(f"{answer.url}: HTTP {answer.status_code} instead of {what}: {_detail(answer)}")
     if not answer.is_success:
         problem = f"docling-serve refused the document: HTTP {answer.status_code}: {_detail(answer)}"

@@ -13,7 +13,6 @@ import faulthandler
 import importlib
 import inspect
 import io
-import logging
 import os
 import resource
 import signal
@@ -25,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from soliplex.ingester.lib.printed import log_in_process
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import pickles
 from soliplex.ingester.lib.wf.isolation.stopping import listen_for_stop, stop_requested
@@ -118,7 +118,7 @@ def _set_up(setup: Setup) -> None:
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    logging.basicConfig(level=setup.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_in_process(setup.log_level)
     if setup.memory_limit_mib is not None:
         _limit_memory(setup.memory_limit_mib)
 

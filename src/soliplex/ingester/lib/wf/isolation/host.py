@@ -45,8 +45,9 @@ _LONGEST_START: Final = 60.0
 _BETWEEN_LOOKS_AT_MEMORY: Final = 0.1
 _SHARE_LEFT_BEHIND: Final = 0.5
 _LEFT_BEHIND_WITHOUT_LIMIT_MIB: Final = 2048
-# A killed process is gone in milliseconds, a large one in tenths of a second; one stuck in the kernel is left to it.
-_LONGEST_DEATH: Final = 0.4
+# A killed process is gone in milliseconds, a large one on a busy machine in seconds; one stuck in the kernel is left
+# to it.
+_LONGEST_DEATH: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +214,11 @@ class HandlerProcess:
 
         def look() -> None:
             nonlocal timer
+            timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)  # first: no error must make this the last look
             if self._resident_mib() > limit:
+                timer.cancel()
                 self._ran_out_of_memory = True
                 self._signal(signal.SIGKILL)
-            else:
-                timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)
 
         timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)
         try:

@@ -48,7 +48,7 @@ class ProcessPool:
         self._all: set[HandlerProcess] = set()
         # The last one used comes first: its modules are imported and its models loaded.
         self._idle: list[HandlerProcess] = []
-        self._replacements: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._is_stopped = False
 
     async def __aenter__(self) -> Self:
@@ -97,6 +97,9 @@ class ProcessPool:
             await self._slots.acquire()
         for _ in range(self._processes):
             self._slots.release()
+        # Unless its call was cancelled twice: that one did not wait for the process that had been starting for it.
+        if self._background:
+            await asyncio.wait(self._background)
 
     async def _warm_one(self, are_all_ready: asyncio.Barrier) -> None:
         process = await self._acquire()
@@ -131,7 +134,12 @@ class ProcessPool:
     async def _new_process(self) -> HandlerProcess:
         if self._is_stopped:
             raise PoolStopped
-        process = await HandlerProcess.start(self._limits)
+        starting = asyncio.create_task(HandlerProcess.start(self._limits))
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._in_background(self._give_up(starting)))
+            raise
         self._all.add(process)
         if self._is_stopped:
             await self._end(process)
@@ -150,11 +158,18 @@ class ProcessPool:
         finally:
             self._slots.release()
 
+    async def _give_up(self, starting: asyncio.Task[HandlerProcess]) -> None:
+        starting.cancel()
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            await self._end(starting.result())
+
     async def _end(self, process: HandlerProcess) -> None:
         await process.retire(self._limits.cancel_grace if self._is_stopped else self._limits.grace)
         self._all.discard(process)
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._replacements.add(task)
-        task.add_done_callback(self._replacements.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task

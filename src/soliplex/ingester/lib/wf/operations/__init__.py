@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_next_step, claim_steps
+from soliplex.ingester.lib.wf.operations.deadlines import end_overdue_runs
 from soliplex.ingester.lib.wf.operations.deliveries import (
     Delivery,
     claim_events,
@@ -41,7 +42,9 @@ from soliplex.ingester.lib.wf.operations.locks import (
     sweep_expired_resource_locks,
     take_fence,
 )
-from soliplex.ingester.lib.wf.operations.runs import NewRun, create_run_group, create_runs
+from soliplex.ingester.lib.wf.operations.runs import NewRun, StartedRun, create_run_group, create_runs, start_run
+from soliplex.ingester.lib.wf.operations.signals import deliver_signals, send_signal
+from soliplex.ingester.lib.wf.operations.subflows import cancel_orphaned_runs
 from soliplex.ingester.lib.wf.operations.workers import (
     Reaped,
     check_in,
@@ -52,6 +55,7 @@ from soliplex.ingester.lib.wf.operations.workers import (
     other_workers,
     reap_dead_workers,
     reap_workers,
+    steps_held,
     steps_to_stop,
 )
 
@@ -64,7 +68,9 @@ __all__ = [
     "NotFoundError",
     "Pool",
     "Reaped",
+    "StartedRun",
     "acquire_resource_lock",
+    "cancel_orphaned_runs",
     "cancel_run",
     "cancel_run_group",
     "check_in",
@@ -77,6 +83,8 @@ __all__ = [
     "create_run_group",
     "create_runs",
     "delete_run_group",
+    "deliver_signals",
+    "end_overdue_runs",
     "error_event",
     "error_step",
     "finish_steps",
@@ -95,6 +103,9 @@ __all__ = [
     "release_step",
     "retry_run",
     "retry_run_group",
+    "send_signal",
+    "start_run",
+    "steps_held",
     "steps_to_stop",
     "sweep_expired_resource_locks",
     "take_fence",

@@ -88,6 +88,12 @@ async def claim_steps(
     return await _first(source, _scripts(holder, pool, look)) or Claim(next_due=look.next_due)
 
 
+async def priorities_of_ready() -> dict[str, int]:
+    """The types of steps that are ready and need no resource, with the highest priority of each."""
+    look = Look.at(await Database.read(SQL.look_for_work()))
+    return {head["step_type"]: head["priority"] for head in look.plain}
+
+
 async def _first(source: Link, scripts: Iterable[Script[Claim]]) -> Claim | None:
     """What the first of the scripts brings that brings anything. Each is a transaction of its own."""
     for script in scripts:
@@ -180,7 +186,9 @@ def _claim_plain(holder: _Holder, kinds: Sequence[str]) -> Script[Claim]:
 
 
 def _claim_at_once(holder: _Holder, kinds: Sequence[str], listeners: list[dict[str, Any]]) -> Script[Claim]:
-    found = yield SQL.claim_and_start(types=kinds, listeners=Json(listeners), **holder.claim(holder.limit)).last()
+    found = yield SQL.postgres.claim_and_start(
+        types=kinds, listeners=Json(listeners), **holder.claim(holder.limit)
+    ).last()
     rows: dict[str, list[Row]] = {"step": [], "run": [], "busy": [], "delivery": []}
     for row in found:
         rows[row["kind"]].append(row)

@@ -24,19 +24,19 @@ from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Link, Row, Script
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
-from soliplex.ingester.lib.wf.operations.batches import complete_batches
+from soliplex.ingester.lib.wf.operations.belonging import groups_ended
+from soliplex.ingester.lib.wf.operations.parking import park
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import (
     ClaimedStep,
     Completed,
     Errored,
     Expanded,
+    Parked,
     Released,
     Result,
     claimed_step,
 )
-
-WORK_CHANNEL = "soliplex_work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,12 @@ class Finished:
     failed: set[int] = field(default_factory=set[int])
     released: set[int] = field(default_factory=set[int])
     expanded: set[int] = field(default_factory=set[int])
+    parked: set[int] = field(default_factory=set[int])
+    """Wait for a delay or a signal, or are ready again."""
     lost: set[int] = field(default_factory=set[int])
     """The lease was another's: nothing was changed."""
-    ready_types: set[str] = field(default_factory=set[str])
-    """Types of which steps became ready."""
+    ready: dict[str, int] = field(default_factory=dict[str, int])
+    """Types of which steps became ready, with the highest priority among them."""
     ended_runs: dict[int, str] = field(default_factory=dict[int, str])
     ended_groups: set[int] = field(default_factory=set[int])
     cancelled: int = 0
@@ -69,8 +71,22 @@ class Finished:
     freed_keys: set[str] = field(default_factory=set[str])
     """Resources that nobody holds any more."""
     has_deliveries: bool = False
+    has_signals: bool = False
+    """Whether there are new signals, for steps that waited for a run."""
     followers: list[ClaimedStep] = field(default_factory=list[ClaimedStep])
     """Steps that became ready and were claimed along."""
+
+    @property
+    def ready_types(self) -> set[str]:
+        return set(self.ready)
+
+    def note_ready(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.note_ready_types([row["step_type"]], row["priority"])
+
+    def note_ready_types(self, types: Iterable[str], priority: int) -> None:
+        for kind in types:
+            self.ready[kind] = max(priority, self.ready.get(kind, priority))
 
 
 async def finish_steps(
@@ -130,9 +146,17 @@ def finish_script(results: Sequence[Result], *, following: Following | None = No
     yield from _expand(by_kind[Expanded], settlement)
     yield from _error(by_kind[Errored], settlement)
     yield from _release(by_kind[Released], settlement)
+    yield from park(by_kind[Parked], settlement)
     yield from settlement.settle()
     finished = settlement.finished
-    known = finished.completed | finished.errored | finished.failed | finished.released | finished.expanded
+    known = (
+        finished.completed
+        | finished.errored
+        | finished.failed
+        | finished.released
+        | finished.expanded
+        | finished.parked
+    )
     finished.lost = {result.step_id for result in results} - known
     if settlement.held_resources or finished.lost:
         freed = yield SQL.drop_locks_of_leases(leases=sorted({result.lease for result in results}))
@@ -222,7 +246,7 @@ def _expand_maps(results: dict[int, Expanded], settlement: Settlement) -> Script
         maps = [{"id": row["id"], "items": results[row["id"]].items} for row in rows]
         yield SQL.expand_maps(maps=Json(maps), now=settlement.now)
         settlement.finished.expanded |= {row["id"] for row in rows}
-        settlement.finished.ready_types |= {row["step_type"] for row in rows}
+        settlement.finished.note_ready(rows)
         settlement.left(rows)
         settlement.recheck(rows)
 
@@ -231,7 +255,12 @@ def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
     if not results:
         return
     now = settlement.now
-    rows = yield SQL.error_steps(results=Json([_packed_return(result, now) for result in results]), now=now)
+    packed = [_packed_return(result, now) for result in results]
+    rows = yield SQL.error_steps(results=Json(packed), now=now)
+    if rows:
+        # A step may stand here twice, under two leases, of which one is valid: it has one attempt all the same.
+        once = list({each["id"]: each for each in packed}.values())
+        yield SQL.insert_attempts(results=Json(once), ids=[row["id"] for row in rows], now=now)
     permanent = {result.step_id for result in results if result.permanent}
     failing = [row["id"] for row in rows if row["retry"] >= row["retries"] or row["id"] in permanent]
     settlement.finished.errored |= {row["id"] for row in rows} - set(failing)
@@ -261,6 +290,32 @@ class _RunCount:
     ended: int = 0
     failed: int = 0
     message: str | None = None
+
+
+@dataclass(slots=True)
+class _Map:
+    """A map step whose tasks are under way."""
+
+    remaining: int
+    failed: int
+    max_failures: int | None
+    has_failed_now: bool = False
+    """Whether a task that has just ended was one failure too many."""
+
+    def count(self, status: RunStatus) -> None:
+        """A task of it has ended."""
+        self.remaining -= 1
+        if status is RunStatus.FAILED:
+            self.failed += 1
+            self.has_failed_now = not self.tolerates(self.failed)
+
+    def tolerates(self, failures: int) -> bool:
+        return failures <= (self.max_failures or 0)
+
+
+def _words_about(tasks: Row) -> str | None:
+    """What a map step says of its tasks that failed."""
+    return f"{tasks['failed']} of its tasks failed: {tasks['message']}" if tasks["failed"] else None
 
 
 class Settlement:
@@ -304,6 +359,14 @@ class Settlement:
         self.finished.released |= {row["id"] for row in rows}
         self.recheck(rows)
 
+    def parked(self, rows: Iterable[Row]) -> None:
+        """These steps wait until they are called again; those with nothing to wait for are ready."""
+        rows = list(rows)
+        self.finished.parked |= {row["id"] for row in rows}
+        self.finished.note_ready(row for row in rows if row["available_at"] is None)
+        self.left(rows)
+        self.recheck(rows)
+
     def recheck(self, rows: Iterable[Row]) -> None:
         """These steps wait (again): if their run is to stop, they are cancelled."""
         for row in rows:
@@ -321,10 +384,11 @@ class Settlement:
             ended, self._queue = self._queue, []
             tasks = [each for each in ended if each.row["parent_step_id"] is not None]
             steps = [each for each in ended if each.row["parent_step_id"] is None]
+            maps = yield from self._maps_of(tasks)
             yield from self._release_dependents(steps)
             self._count(steps)
-            yield from self._stop_runs(ended)
-            yield from self._settle_tasks(tasks)
+            yield from self._stop_runs(ended, maps)
+            yield from self._settle_tasks(maps)
 
     def close(self) -> Script[Finished]:
         """Advance the runs and groups, and write the events."""
@@ -341,7 +405,7 @@ class Settlement:
             rows = yield SQL.release_dependents(ids=ids)
         else:
             rows = yield from self._claim_dependents(ids, self.following)
-        self.finished.ready_types |= {row["step_type"] for row in rows if row["remaining_deps"] == 0}
+        self.finished.note_ready(row for row in rows if row["remaining_deps"] == 0)
 
     def _claim_dependents(self, ids: list[int], following: Following) -> Script[list[Row]]:
         """Release the dependents, and claim those that are ready. Gives the rest."""
@@ -380,10 +444,16 @@ class Settlement:
                 count.failed += 1
                 count.message = f"step {row['workflow_step_name']!r} failed: {row['status_message']}"
 
-    def _stop_runs(self, ended: list[_Ended]) -> Script[None]:
-        """A failure ends its run: what waits is cancelled here, what runs is stopped by the worker that holds it."""
+    def _stop_runs(self, ended: list[_Ended], maps: dict[int, _Map]) -> Script[None]:
+        """A failure ends its run: what waits is cancelled here, what runs is stopped by the worker that holds it.
+
+        A task that its map step puts up with ends nothing.
+        """
+        tolerant = {map_id for map_id, each in maps.items() if each.tolerates(each.failed)}
         failing = {
-            row["workflow_run_id"] for row, status in ended if status is RunStatus.FAILED and not row["optional"]
+            row["workflow_run_id"]
+            for row, status in ended
+            if status is RunStatus.FAILED and not row["optional"] and row["parent_step_id"] not in tolerant
         }
         if failing:
             yield SQL.mark_runs_stopping(ids=sorted(failing), now=self.now)
@@ -393,36 +463,50 @@ class Settlement:
             self.finished.cancelled += len(rows)
             self.ended(rows, RunStatus.CANCELLED)
 
-    def _settle_tasks(self, tasks: list[_Ended]) -> Script[None]:
+    def _maps_of(self, tasks: list[_Ended]) -> Script[dict[int, _Map]]:
+        """The map steps of tasks that have just ended, by id, with these tasks counted."""
         if not tasks:
+            return {}
+        rows = yield SQL.parents_by_id(ids=sorted({row["parent_step_id"] for row, _ in tasks}))
+        maps = {row["id"]: _Map(row["remaining_tasks"], row["failed_tasks"], row["max_failures"]) for row in rows}
+        for row, status in tasks:
+            if (parent := maps.get(row["parent_step_id"])) is not None:
+                parent.count(status)
+        return maps
+
+    def _settle_tasks(self, maps: dict[int, _Map]) -> Script[None]:
+        if not maps:
             return
-        failed = sorted({row["parent_step_id"] for row, status in tasks if status is RunStatus.FAILED})
-        if failed:
-            rows = yield SQL.cancel_waiting_tasks(ids=failed, now=self.now)
-            tasks = tasks + [_Ended(row, RunStatus.CANCELLED) for row in rows]
-        ended = Counter(row["parent_step_id"] for row, _ in tasks)
-        parents = yield SQL.parents_by_id(ids=sorted(ended))
-        waiting = {parent["id"]: parent["remaining_tasks"] - ended[parent["id"]] for parent in parents}
-        going_on = [{"id": parent, "remaining": left} for parent, left in waiting.items() if left > 0]
+        failing = sorted(map_id for map_id, each in maps.items() if each.has_failed_now)
+        if failing:
+            for row in (yield SQL.cancel_waiting_tasks(ids=failing, now=self.now)):
+                maps[row["parent_step_id"]].count(RunStatus.CANCELLED)
+        going_on = [
+            {"id": map_id, "remaining": each.remaining, "failed": each.failed}
+            for map_id, each in maps.items()
+            if each.remaining > 0
+        ]
         if going_on:
             yield SQL.advance_parents(parents=Json(going_on))
-        yield from self._end_parents([parent for parent, left in waiting.items() if left == 0])
+        yield from self._end_maps({map_id: each for map_id, each in maps.items() if each.remaining == 0})
 
-    def _end_parents(self, ids: list[int]) -> Script[None]:
-        if not ids:
+    def _end_maps(self, maps: dict[int, _Map]) -> Script[None]:
+        if not maps:
             return
-        counts = yield SQL.count_tasks(ids=ids)
-        failed = [row for row in counts if row["failed"]]
-        cancelled = [row["parent_step_id"] for row in counts if row["cancelled"] and not row["failed"]]
-        completed = [row["parent_step_id"] for row in counts if not row["failed"] and not row["cancelled"]]
+        counts = yield SQL.count_tasks(ids=sorted(maps))
+        failed = [row for row in counts if not maps[row["parent_step_id"]].tolerates(row["failed"])]
+        rest = [row for row in counts if maps[row["parent_step_id"]].tolerates(row["failed"])]
+        cancelled = [row["parent_step_id"] for row in rest if row["cancelled"]]
+        completed = [
+            {"id": row["parent_step_id"], "failed": row["failed"], "message": _words_about(row)}
+            for row in rest
+            if not row["cancelled"]
+        ]
         if completed:
-            rows = yield SQL.complete_parents(ids=completed, now=self.now)
+            rows = yield SQL.complete_parents(parents=Json(completed), now=self.now)
             self.ended(rows, RunStatus.COMPLETED)
         if failed:
-            parents = [
-                {"id": row["parent_step_id"], "message": f"{row['failed']} of its tasks failed: {row['message']}"}
-                for row in failed
-            ]
+            parents = [{"id": row["parent_step_id"], "message": _words_about(row)} for row in failed]
             yield SQL.error_parents(parents=Json(parents), now=self.now)
             rows = yield SQL.fail_steps(ids=[row["parent_step_id"] for row in failed], now=self.now)
             self.ended(rows, RunStatus.FAILED)
@@ -439,6 +523,10 @@ class Settlement:
         flows = [row["id"] for row in ended if row["doc_id"] is None and row["status"] == RunStatus.COMPLETED]
         if flows:
             yield SQL.gather_run_outputs(ids=flows)
+        for run in ended:
+            if run["parent_step_id"] is not None:
+                yield from tell_parent(run, self.now)
+                self.finished.has_signals = True
         return ended
 
     def _advance_counted_runs(self) -> Script[list[Row]]:
@@ -478,7 +566,7 @@ class Settlement:
             self.finished.ended_groups.add(group["id"])
             workflow_id = group["workflow_definition_id"]
             self._outbox.add(LifeCycleEvent.GROUP_END, workflow_id=workflow_id, group_id=group["id"])
-        yield from complete_batches(ended_groups, self.now)
+        yield from groups_ended(ended_groups, self.now)
 
     def _note(self, event: LifeCycleEvent, row: Row) -> None:
         run = self._runs[row["workflow_run_id"]]
@@ -511,6 +599,12 @@ def _lets_others_begin(row: Row, status: RunStatus) -> bool:
     if status is RunStatus.COMPLETED:
         return not row["is_last_step"]
     return status is RunStatus.FAILED and bool(row["optional"]) and not row["is_last_step"]
+
+
+def tell_parent(run: Row, now: datetime) -> Script[None]:
+    """Send the step that waits for this run, which has ended, the signal that it waits for."""
+    error = None if run["status"] == RunStatus.COMPLETED else why_it_failed(run)
+    yield SQL.signal_parents(run_id=run["id"], status=run["status"], error=error, now=now)
 
 
 def why_it_failed(run: Row) -> str:

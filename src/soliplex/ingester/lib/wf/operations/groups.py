@@ -14,10 +14,10 @@ from soliplex.ingester.lib.models.statements import Call
 from soliplex.ingester.lib.models.transactions import Row, Script, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
-from soliplex.ingester.lib.wf.operations.batches import batch_ids, complete_batches, reopen_batches
-from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, settlement_for_runs, why_it_failed
+from soliplex.ingester.lib.wf.operations.belonging import groups_began, groups_ended
+from soliplex.ingester.lib.wf.operations.finish import settlement_for_runs, tell_parent, why_it_failed
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.wakeup import work_is_ready
+from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
 
 RUNS_AT_ONCE: Final = 500
 """Cancelling and retrying go through a large group in transactions of this many runs, so that nobody waits long."""
@@ -75,7 +75,7 @@ def _cancel_script(run_ids: Sequence[int], now: datetime) -> Script[Cancelled]:
     settlement.stop(row["id"] for row in rows)
     yield from settlement.settle()
     finished = yield from settlement.close()
-    yield SQL.notify(channel=WORK_CHANNEL)
+    yield SQL.notify(channel=WORK_CHANNEL, types="")
     return Cancelled(len(rows), finished.cancelled)
 
 
@@ -127,7 +127,7 @@ def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Scrip
     yield SQL.drop_locks_of_leases(leases=sorted(leases))
     ended = [run for run_id, run in before.items() if run_id in set(touched) and run["status"] in _ENDED]
     yield from _reopen_groups(ended, now)
-    yield SQL.notify(channel=WORK_CHANNEL)
+    yield SQL.notify(channel=WORK_CHANNEL, types="")
     return Retried(len(touched), len(reset))
 
 
@@ -143,7 +143,7 @@ def _reopen_groups(ended: Sequence[Row], now: datetime) -> Script[None]:
             cancelled=sum(run["status"] == RunStatus.CANCELLED for run in own),
             now=now,
         )
-    yield from reopen_batches(batch_ids(groups))
+    yield from groups_began(group["batch_id"] for group in groups)
 
 
 _RETRIED = frozenset({str(RunStatus.FAILED), str(RunStatus.CANCELLED)})
@@ -181,7 +181,7 @@ def _status_of_run(run: Row, counts: Row) -> RunStatus:
         if run["status"] not in _ENDED:
             return RunStatus(run["status"])  # begun and given back, or put back by hand: only the run itself knows
         return RunStatus.RUNNING if counts["begun"] else RunStatus.PENDING
-    if counts["failed"]:
+    if counts["failed"] or run["is_overdue"]:
         return RunStatus.FAILED
     is_cancelled = counts["cancelled"] or run["cancel_requested_at"] is not None
     return RunStatus.CANCELLED if is_cancelled else RunStatus.COMPLETED
@@ -210,6 +210,8 @@ def _note_change(before: Row, run: Row, now: datetime) -> Script[None]:
             message=None if completed else why_it_failed(run),
         )
         yield from outbox.write(now)
+        if run["parent_step_id"] is not None:
+            yield from tell_parent(run, now)
     yield from _recount_group(run["run_group_id"], now)
 
 
@@ -234,7 +236,7 @@ def _recount_group(group_id: int, now: datetime) -> Script[bool]:
         outbox = Outbox(get_registry())
         outbox.add(LifeCycleEvent.GROUP_END, workflow_id=before["workflow_definition_id"], group_id=group_id)
         yield from outbox.write(now)
-        yield from complete_batches(held, now)
+        yield from groups_ended(held, now)
     return ended
 
 
@@ -257,9 +259,15 @@ async def delete_run_group(run_group_id: int) -> dict[str, int]:
         runs = yield SQL.lock_runs_of_group(group_id=run_group_id)
         if not (yield SQL.lock_group(group_id=run_group_id)):
             raise NotFoundError("run group", run_group_id)
+        for run in runs:
+            if run["parent_step_id"] is not None and run["completed_date"] is None:
+                yield SQL.signal_parents(
+                    run_id=run["id"], status=RunStatus.CANCELLED, error="the run was deleted", now=utcnow()
+                )
         counts = (yield SQL.count_group(group_id=run_group_id))[0]
         leases = yield SQL.leases_of_runs(ids=[run["id"] for run in runs])
         for statement in (
+            SQL.delete_attempts_of_group,
             SQL.delete_edges_of_group,
             SQL.delete_tasks_of_group,
             SQL.delete_steps_of_group,

@@ -1,4 +1,4 @@
-"""Creating runs: a whole batch in one transaction with a handful of statements, whatever its size.
+"""Creating runs: a whole group in one transaction with a handful of statements, whatever its size.
 
 Each run gets a queue key in virtual time: the key of the work that is under way, plus its place in its group. Steps are
 claimed in the order of keys, so a small group that starts late goes beside a large one and not behind it, at no cost
@@ -13,18 +13,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from soliplex.ingester.lib.errors import ConflictError, NotFoundError
+from asyncpg.exceptions import UniqueViolationError
+
+from soliplex.ingester.lib.errors import ConflictError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.storable import checked_key
 from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
-from soliplex.ingester.lib.wf.operations.batches import reopen_batches
-from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL
+from soliplex.ingester.lib.wf.operations.belonging import groups_began
 from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.wakeup import work_is_ready
+from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
 
+RUN_KEY_INDEX: Final = "ix_workflowrun_run_key"
 LONGEST_NOTICE: Final = 1_900
 """Characters: PostgreSQL takes 8,000 bytes."""
 
@@ -36,9 +39,19 @@ class NewRun:
     doc_id: str | None = None
     params: Mapping[str, Any] | None = None
     input: Any = None
+    key: str | None = None
+    """A name for the run: the workflow has no other run with it."""
+    parent_step_id: int | None = None
+    """The step of another run that waits for the end of this one."""
 
     def packed(self) -> dict[str, Any]:
-        facts = {"doc_id": self.doc_id, "params": dict(self.params) if self.params else None, "input": self.input}
+        facts = {
+            "doc_id": self.doc_id,
+            "params": dict(self.params) if self.params else None,
+            "input": self.input,
+            "key": self.key,
+            "parent_step_id": self.parent_step_id,
+        }
         return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -98,6 +111,65 @@ async def create_runs(
 
 
 @dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that was asked for."""
+
+    run_id: int
+    group_id: int
+    is_new: bool
+    """Whether it was started now: a run with the same key may have been there."""
+
+
+async def start_run(
+    workflow: WorkflowDefinition,
+    params: ParameterSet | None = None,
+    run: NewRun | None = None,
+    *,
+    name: str | None = None,
+    priority: int = 0,
+    start_at: datetime | None = None,
+    deadline: datetime | None = None,
+    resource_keys: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> StartedRun:
+    """Start one run, in a group of its own. If the workflow has a run with the same key, that one is given instead."""
+    new = run or NewRun()
+    moment = now or utcnow()
+    _check_times(start_at, deadline, moment)
+    if new.key is not None:
+        checked_key(new.key)
+    plan = Plan(workflow, params, None, priority, resource_keys or {}, moment, start_at, deadline)
+    try:
+        started = await Database.transact(start_one(plan, name, new))
+    except UniqueViolationError as exc:
+        if exc.constraint_name != RUN_KEY_INDEX:
+            raise
+        # Another process started it between the look and the insertion, and has committed.
+        started = await Database.transact(start_one(plan, name, new))
+    if started.is_new:
+        work_is_ready()
+    return started
+
+
+def _check_times(start_at: datetime | None, deadline: datetime | None, now: datetime) -> None:
+    for field, moment in (("start_at", start_at), ("deadline", deadline)):
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidInputError(field, f"is {moment}, without a time zone; give one, such as UTC")
+    if deadline is not None and deadline <= (start_at or now):
+        raise InvalidInputError("deadline", f"is {deadline}, before the run can begin; give a later moment")
+
+
+def start_one(plan: Plan, name: str | None, run: NewRun) -> Script[StartedRun]:
+    """Insert one run, in a group of its own, unless the workflow has a run with its key."""
+    if run.key is not None:
+        found = yield SQL.run_by_key(workflow_id=plan.workflow.id, run_key=run.key)
+        if found:
+            return StartedRun(found[0]["id"], found[0]["run_group_id"], is_new=False)
+    created = yield from _insert_group(plan, name, [run])
+    return StartedRun(created.run_ids[0], created.group_id, is_new=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     workflow: WorkflowDefinition
     params: ParameterSet | None
@@ -105,20 +177,28 @@ class Plan:
     priority: int
     resource_keys: Mapping[str, str]
     now: datetime
+    start_at: datetime | None = None
+    """Before this moment no step begins."""
+    deadline: datetime | None = None
+    """At this moment a run that has not ended fails."""
 
 
 def add_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
     """Insert runs into a group that exists and is held."""
     if runs:
-        yield SQL.grow_group(group_id=group_id, runs=len(runs), now=plan.now)
+        rows = yield SQL.grow_group(group_id=group_id, runs=len(runs), now=plan.now)
+        if rows[0]["remaining_runs"] == len(runs):
+            yield from groups_began([plan.batch_id])
     return (yield from _insert_runs(plan, group_id, runs))
 
 
 def _insert_group(plan: Plan, name: str | None, runs: Sequence[NewRun]) -> Script[Created]:
     group: dict[str, Any] = {"name": name, "param_id": plan.params.id if plan.params else ""}
+    if runs:
+        yield from groups_began([plan.batch_id])
     if runs and Database.is_postgres():
         facts = yield from _facts(plan, runs)
-        rows = yield SQL.insert_group_with_runs(**group, **facts, total=len(runs)).last()
+        rows = yield SQL.postgres.insert_group_with_runs(**group, **facts, total=len(runs)).last()
         return Created(rows[0]["run_group_id"], sorted(row["id"] for row in rows))
     found = yield SQL.insert_group(
         **group, workflow_id=plan.workflow.id, batch_id=plan.batch_id, runs=len(runs), now=plan.now
@@ -132,15 +212,14 @@ def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[li
         return []
     facts = yield from _facts(plan, runs)
     if Database.is_postgres():
-        rows = yield SQL.insert_runs_with_steps(group_id=group_id, **facts)
+        rows = yield SQL.postgres.insert_runs_with_steps(group_id=group_id, **facts)
         return sorted(row["id"] for row in rows)
-    rows = yield SQL.insert_runs(group_id=group_id, **facts)
+    rows = yield SQL.sqlite.insert_runs(group_id=group_id, **facts)
     run_ids = sorted(row["id"] for row in rows)
     new_runs: dict[str, Any] = {"group_id": group_id, "first_id": run_ids[0]}
-    yield SQL.insert_steps(**new_runs, templates=facts["templates"], now=plan.now)
+    yield SQL.sqlite.insert_steps(**new_runs, templates=facts["templates"], start_at=plan.start_at, now=plan.now)
     if plan.workflow.steps[1:]:
-        yield SQL.insert_edges(**new_runs, edges=facts["edges"])
-    yield from reopen_batches([plan.batch_id] if plan.batch_id is not None else [])
+        yield SQL.sqlite.insert_edges(**new_runs, edges=facts["edges"])
     return run_ids
 
 
@@ -156,6 +235,8 @@ def _facts(plan: Plan, runs: Sequence[NewRun]) -> Script[dict[str, Any]]:
         "steps": len(plan.workflow.steps),
         "templates": Json(_templates(plan, config_ids)),
         "edges": Json(_edges(plan.workflow)),
+        "start_at": plan.start_at,
+        "deadline": plan.deadline,
         "channel": WORK_CHANNEL,
         "ready_types": _ready_types(plan.workflow),
     }
@@ -182,6 +263,8 @@ def _templates(plan: Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]
             "timeout": step.timeout.total_seconds() if step.timeout else None,
             "isolation": step.isolation,
             "optional": step.optional,
+            "max_failures": step.max_failures,
+            "gather": step.gather,
         }
         for number, step in enumerate(plan.workflow.steps, start=1)
     ]

@@ -22,10 +22,10 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Call, Json
 from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, json_of, single
-from soliplex.ingester.lib.wf.operations.finish import WORK_CHANNEL, finish_script
+from soliplex.ingester.lib.wf.operations.finish import finish_script
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.wakeup import work_is_ready
+from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
 from soliplex.ingester.lib.wf.work import Errored, Released
 
 DEATHS: Final = "deaths"
@@ -79,10 +79,25 @@ async def last_checkins() -> dict[str, datetime]:
     return {worker_id: checkin for worker_id, checkin in checkins.items() if checkin is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class HeldStep:
+    """A step that a worker holds, as the database has it."""
+
+    id: int
+    lease: str
+    is_stopping: bool
+    """Whether its run was cancelled or has failed."""
+
+
+async def steps_held(worker_id: str) -> list[HeldStep]:
+    """The steps that this worker holds."""
+    rows = await Database.read(SQL.steps_held(worker_id=worker_id))
+    return [HeldStep(row["id"], row["lease_token"], bool(row["is_stopping"])) for row in rows]
+
+
 async def steps_to_stop(worker_id: str) -> set[int]:
     """The steps this worker runs whose run was cancelled or has failed."""
-    rows = await Database.transact(single(SQL.steps_to_stop(worker_id=worker_id)))
-    return {row["id"] for row in rows}
+    return {step.id for step in await steps_held(worker_id) if step.is_stopping}
 
 
 async def reap_dead_workers(my_id: str, threshold: timedelta | float, *, now: datetime | None = None) -> Reaped:
@@ -163,7 +178,10 @@ def _bereaved(row: Row) -> Released | Errored:
 
 def _give_back(dead: tuple[str, ...], now: datetime) -> Script[Reaped]:
     rows = yield SQL.running_steps_of_workers(ids=list(dead))
-    finished = yield from finish_script([_bereaved(row) for row in rows], now=now)
+    bereaved = [_bereaved(row) for row in rows]
+    finished = yield from finish_script(bereaved, now=now)
+    # A map step may fail along with them, when the last task that its failed sibling has waited for is given back.
+    failed = {each.step_id for each in bereaved if isinstance(each, Errored)}.intersection(finished.failed)
     events = yield SQL.release_events_of_workers(ids=list(dead), now=now)
-    yield SQL.notify(channel=WORK_CHANNEL)
-    return Reaped(dead, len(finished.released), len(finished.failed), len(events), len(finished.freed_keys))
+    yield SQL.notify(channel=WORK_CHANNEL, types="")
+    return Reaped(dead, len(finished.released), len(failed), len(events), len(finished.freed_keys))

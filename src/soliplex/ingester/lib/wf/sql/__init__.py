@@ -6,5 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.models.statements import load_statements
+from soliplex.ingester.lib.wf.sql.columns import fragments
 
-SQL: Final = load_statements(Path(__file__).parent)
+SQL: Final = load_statements(Path(__file__).parent, made=fragments())

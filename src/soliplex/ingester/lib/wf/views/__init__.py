@@ -1,36 +1,36 @@
 """What the engine's tables tell: read-only queries, paged, in a stable order, by the indexes there are.
 
     runs        lists of runs, one run, counts by status       activity   what runs now, what changed lately
+    attempts    the attempts at a run's steps that failed
     steps       lists of steps, the steps of runs              lifecycle  the life of one run
     groups      lists of groups, how a group's runs fare       workers    workers, resource locks
-    documents   what runs are about                            stats      how much, how well, how fast
-    paging      Paging, Page                                   changes    what changed, for those who follow along
+    stats       how much, how well, how fast                   changes    what changed, for those who follow along
+    paging      Paging, Page                                   progress   how far one group is
 
 Knows no HTTP and no command line; both show what is read here. Changes nothing: that is what `operations` is for.
 """
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.wf.views.activity import Activity, Interval, recent_runs, running_steps
-from soliplex.ingester.lib.wf.views.documents import documents_of
+from soliplex.ingester.lib.pieces import LARGEST_PAGE
+from soliplex.ingester.lib.wf.views.activity import Interval, RunActivity, recent_runs, running_steps
+from soliplex.ingester.lib.wf.views.attempts import FailedAttempt, attempts_of_run
 from soliplex.ingester.lib.wf.views.groups import RunGroupStats, get_run_group, list_run_groups, run_group_stats
 from soliplex.ingester.lib.wf.views.lifecycle import lifecycle_of_run
-from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, FIRST_ROWS, LARGEST_PAGE, Page, Paging
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, FIRST_ROWS, Page, Paging
+from soliplex.ingester.lib.wf.views.progress import StepCounts, count_waiting_events, step_counts
 from soliplex.ingester.lib.wf.views.runs import (
     RunWithSteps,
-    count_runs_by_status,
     get_run,
     get_run_with_steps,
     list_runs,
 )
 from soliplex.ingester.lib.wf.views.stats import (
-    BatchTimes,
     Bucket,
     StepDurations,
     StepRates,
     StepStats,
     Throughput,
-    batch_times,
     step_durations,
     step_rates,
     step_stats,
@@ -43,22 +43,22 @@ __all__ = [
     "FIRST_PAGE",
     "FIRST_ROWS",
     "LARGEST_PAGE",
-    "Activity",
-    "BatchTimes",
     "Bucket",
+    "FailedAttempt",
     "Interval",
     "Page",
     "Paging",
+    "RunActivity",
     "RunGroupStats",
     "RunWithSteps",
+    "StepCounts",
     "StepDurations",
     "StepRates",
     "StepStats",
     "Throughput",
     "WorkerView",
-    "batch_times",
-    "count_runs_by_status",
-    "documents_of",
+    "attempts_of_run",
+    "count_waiting_events",
     "get_run",
     "get_run_group",
     "get_run_with_steps",
@@ -73,6 +73,7 @@ __all__ = [
     "run_group_stats",
     "running_steps",
     "running_steps_by_worker",
+    "step_counts",
     "step_durations",
     "step_rates",
     "step_stats",

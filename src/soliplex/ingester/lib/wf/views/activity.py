@@ -19,7 +19,6 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from soliplex.ingester.lib.models import (
     Database,
-    DocumentInfo,
     LifeCycleEvent,
     LifecycleHistory,
     RunGroup,
@@ -28,7 +27,7 @@ from soliplex.ingester.lib.models import (
     WorkflowRun,
 )
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.wf.views.documents import documents_of
+from soliplex.ingester.lib.pieces import ROWS, in_pieces
 from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page, read_row_page
 from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED, steps_of_runs
 
@@ -52,7 +51,7 @@ class Interval(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class RunActivity:
     """A run at the step it has come to."""
 
     workflow_run_id: int
@@ -61,8 +60,7 @@ class Activity:
     workflow_definition_id: str
     param_definition_id: str
     doc_hash: str | None
-    doc_uri: str | None
-    source: str | None
+    """What the run is about."""
     workflow_status: RunStatus
     step_id: int | None
     step_type: str | None
@@ -76,7 +74,7 @@ class Activity:
     elapsed_seconds: float | None
 
 
-async def running_steps(*, paging: Paging = FIRST_PAGE, now: datetime | None = None) -> Page[Activity]:
+async def running_steps(*, paging: Paging = FIRST_PAGE, now: datetime | None = None) -> Page[RunActivity]:
     """The steps that run now, the longest-running first."""
     moment = now or utcnow()
     order = col(RunStep.start_date), col(RunStep.id)
@@ -89,10 +87,7 @@ async def running_steps(*, paging: Paging = FIRST_PAGE, now: datetime | None = N
     )
     total: Any = select(func.count()).select_from(RunStep).where(IS_RUNNING)  # pyright: ignore[reportArgumentType]
     page = await read_row_page(paging.within(rows), total, paging)
-    documents = await documents_of([run for _, run, _ in page.items])
-    return page.with_items(
-        [_running(step, run, params, documents.get(run.id), moment) for step, run, params in page.items]
-    )
+    return page.with_items([_running(step, run, params, moment) for step, run, params in page.items])
 
 
 async def ended_since(since: datetime) -> list[sa.ColumnElement[bool]]:
@@ -102,7 +97,7 @@ async def ended_since(since: datetime) -> list[sa.ColumnElement[bool]]:
 
 async def recent_runs(
     interval: Interval, *, status: RunStatus | None = None, paging: Paging = FIRST_PAGE, now: datetime | None = None
-) -> Page[Activity]:
+) -> Page[RunActivity]:
     """The runs that began or ended within the interval, those that changed last first, at the step each has come to."""
     moment = now or utcnow()
     since = moment - interval.length
@@ -163,13 +158,13 @@ async def _event_from(session: AsyncSession, event_id: int) -> tuple[int, dateti
     return (row[0] or 0, row[1]) if row is not None else None
 
 
-async def _activities(runs: Sequence[WorkflowRun], now: datetime) -> list[Activity]:
-    documents = await documents_of(runs)
+async def _activities(runs: Sequence[WorkflowRun], now: datetime) -> list[RunActivity]:
     steps = await steps_of_runs(run.id for run in runs if run.id is not None)
     params = await _parameter_sets({run.run_group_id for run in runs})
     return [
-        _at_step(run, _current(steps[run.id or 0]), params.get(run.run_group_id, ""), documents.get(run.id or 0), now)
-        for run in runs
+        _at_step(run, _current(steps[run.id or 0]), params.get(run.run_group_id, ""), now)
+        async for some in in_pieces(runs, ROWS)
+        for run in some
     ]
 
 
@@ -185,20 +180,16 @@ def _current(steps: Sequence[RunStep]) -> RunStep | None:
     return max(begun, key=lambda step: (step.start_date, step.workflow_step_number), default=None)
 
 
-def _at_step(
-    run: WorkflowRun, step: RunStep | None, params: str, document: DocumentInfo | None, now: datetime
-) -> Activity:
+def _at_step(run: WorkflowRun, step: RunStep | None, params: str, now: datetime) -> RunActivity:
     """A run with its own times: it has been at work since its first step."""
     end = run.completed_date or now
-    return Activity(
+    return RunActivity(
         workflow_run_id=run.id or 0,
         run_group_id=run.run_group_id,
         batch_id=run.batch_id,
         workflow_definition_id=run.workflow_definition_id,
         param_definition_id=params,
         doc_hash=run.doc_id,
-        doc_uri=document.uri if document else None,
-        source=document.source if document else None,
         workflow_status=run.status,
         step_id=step.id if step else None,
         step_type=step.step_type if step else None,
@@ -213,8 +204,8 @@ def _at_step(
     )
 
 
-def _running(step: RunStep, run: WorkflowRun, params: str, document: DocumentInfo | None, now: datetime) -> Activity:
+def _running(step: RunStep, run: WorkflowRun, params: str, now: datetime) -> RunActivity:
     """A running step with the step's own times."""
-    whole = _at_step(run, step, params, document, now)
+    whole = _at_step(run, step, params, now)
     elapsed = (now - step.start_date).total_seconds() if step.start_date else None
     return replace(whole, start_date=step.start_date, elapsed_seconds=elapsed, status_message=step.status_message)

@@ -22,7 +22,7 @@ _ENDS = {
 
 
 async def lifecycle_of_run(run_id: int) -> list[LifecycleHistory]:
-    """The events of a run and its steps by their date. One that no row of its own records has no id."""
+    """The events of a run and its steps by their date. One that no row of its own records has a negative id."""
     whole = await get_run_with_steps(run_id)
     query = select(LifecycleHistory).where(col(LifecycleHistory.workflow_run_id) == run_id)
     async with Database.session(read_only=True) as session:
@@ -54,6 +54,7 @@ def _event(
     event: LifeCycleEvent, run: WorkflowRun, at: datetime, *, step: RunStep | None = None, message: str | None = None
 ) -> LifecycleHistory:
     return LifecycleHistory(
+        id=_id(event, step.id if step else run.id, is_of_step=step is not None),
         event=event,
         run_group_id=run.run_group_id,
         workflow_run_id=run.id,
@@ -66,6 +67,14 @@ def _event(
         status_meta={"step": step.workflow_step_name} if step else {},
         available_at=at,
     )
+
+
+_STARTS = (LifeCycleEvent.ITEM_START, LifeCycleEvent.STEP_START)
+
+
+def _id(event: LifeCycleEvent, owner_id: int | None, *, is_of_step: bool) -> int:
+    """A number for an event that has no row, since clients want one: never a row's, and the same each time."""
+    return -(4 * (owner_id or 0) + 2 * is_of_step + (event not in _STARTS))
 
 
 _IN_A_MOMENT = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,9 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import Select, SelectOfScalar
 
 from soliplex.ingester.lib.models import Database, PaginatedResponse
-
-LARGEST_PAGE: Final = 10_000
-"""More rows than this are not read at once, whoever asks: they would have to be held in memory together."""
+from soliplex.ingester.lib.pieces import LARGEST_PAGE, ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ async def read_page[T](rows: SelectOfScalar[T], total: SelectOfScalar[int], pagi
     """Run the two queries in one snapshot; `rows` is already cut down to the page."""
     async with Database.session(read_only=True) as session:
         count = await _count(session, total)
-        items = list((await session.exec(rows)).all()) if count > paging.offset else []
+        items = [row async for row in rows_in_pieces(session, rows)] if count > paging.offset else []
     return Page(items, count, paging.page, paging.rows_per_page)
 
 
@@ -84,6 +84,15 @@ async def read_row_page(rows: Select[Any], total: SelectOfScalar[int], paging: P
         count = await _count(session, total)
         items = list((await session.exec(rows)).all()) if count > paging.offset else []
     return Page(items, count, paging.page, paging.rows_per_page)
+
+
+async def rows_in_pieces[T](session: AsyncSession, rows: SelectOfScalar[T]) -> AsyncIterator[T]:
+    """The rows of a query that may give very many. Between pieces of them, others have their turn."""
+    found = await session.stream_scalars(rows.execution_options(yield_per=ROWS))
+    async for piece in found.partitions():
+        for row in piece:
+            yield row
+        await asyncio.sleep(0)
 
 
 async def _count(session: AsyncSession, total: SelectOfScalar[int]) -> int:

@@ -1,4 +1,4 @@
-"""Runs: lists of them, one of them, and how many are in each status.
+"""Runs: lists of them, and one of them.
 
 No index holds every run by status, since its every start and end would have to maintain it. Runs that failed or were
 cancelled have a partial index; those that have not ended are in groups that have not; and groups count their runs.
@@ -111,15 +111,3 @@ async def get_run(run_id: int) -> WorkflowRun:
 async def get_run_with_steps(run_id: int) -> RunWithSteps:
     run = await get_run(run_id)
     return RunWithSteps(run, (await steps_of_runs([run_id]))[run_id])
-
-
-async def count_runs_by_status(batch_id: int) -> dict[RunStatus, int]:
-    """How many runs of a batch are in each status that any of them is in."""
-    begun = RunFilter(batch_id=batch_id, status=RunStatus.RUNNING).total.scalar_subquery()
-    sums: list[Any] = [func.sum(counted) for counted in (*_COUNTED.values(), _REMAINING)]
-    query: Any = sa.select(*sums, begun).where(col(RunGroup.batch_id) == batch_id)
-    async with Database.session(read_only=True) as session:
-        *ended, remaining, running = (int(count or 0) for count in (await session.exec(query)).one())
-    counts = dict(zip(_COUNTED, ended, strict=True))
-    counts |= {RunStatus.RUNNING: running, RunStatus.PENDING: remaining - running}
-    return {status: count for status, count in counts.items() if count}

@@ -12,14 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlmodel import col, func, select
+from sqlmodel import col, func
 
-from soliplex.ingester.lib.models import Database, DocumentBatch, RunGroup, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.models import Database, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf.views.activity import Interval, ended_since
 from soliplex.ingester.lib.wf.views.expressions import EpochSecond, JsonNumber, seconds_between
 from soliplex.ingester.lib.wf.views.groups import get_run_group
-from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
 
 _BUCKETS: Final = {
     Interval.MINUTE: timedelta(seconds=1),
@@ -98,22 +97,6 @@ class StepRates:
     success_rate: float | None
     """Completed among completed and failed; None while none has ended."""
     failure_rate: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTimes:
-    """How long a batch took, and what its runs came to."""
-
-    batch_id: int
-    name: str
-    source: str
-    start_date: datetime
-    completed_date: datetime | None
-    duration: float | None
-    total_runs: int
-    remaining_runs: int
-    failed_runs: int
-    seconds_per_document: float | None
 
 
 async def step_durations(run_group_id: int) -> list[StepDurations]:
@@ -212,28 +195,11 @@ async def step_rates(
     return [_rates(each, [row for row in rows if row[0] == each]) for each in dict.fromkeys(row[0] for row in rows)]
 
 
-async def batch_times(*, paging: Paging = FIRST_PAGE) -> Page[BatchTimes]:
-    """How long batches took, the newest first."""
-    rows = paging.within(select(DocumentBatch).order_by(col(DocumentBatch.id).desc()))
-    page = await read_page(rows, select(func.count()).select_from(DocumentBatch), paging)
-    runs = await _runs_of_batches([batch.id for batch in page.items if batch.id is not None])
-    return page.with_items([_times(batch, runs.get(batch.id or 0, (0, 0, 0))) for batch in page.items])
-
-
 async def _runs_of(run_group_id: int | None, batch_id: int | None, since: datetime) -> list[sa.ColumnElement[bool]]:
     if run_group_id is not None:
         await get_run_group(run_group_id)
         return [col(WorkflowRun.run_group_id) == run_group_id]
     return [col(WorkflowRun.batch_id) == batch_id] if batch_id is not None else await ended_since(since)
-
-
-async def _runs_of_batches(batch_ids: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-    batch_id = col(RunGroup.batch_id)
-    counters = (RunGroup.total_runs, RunGroup.remaining_runs, RunGroup.failed_runs)
-    query: Any = (
-        sa.select(batch_id, *(func.sum(each) for each in counters)).where(batch_id.in_(batch_ids)).group_by(batch_id)
-    )
-    return {row[0]: (row[1], row[2], row[3]) for row in await _rows(query)}
 
 
 def _pages_of_runs(run_group_id: int) -> sa.Subquery:
@@ -290,20 +256,4 @@ def _rates(step_type: str, rows: Iterable[Any]) -> StepRates:
         retried=retried,
         success_rate=completed / decided if decided else None,
         failure_rate=failed / decided if decided else None,
-    )
-
-
-def _times(batch: DocumentBatch, runs: tuple[int, int, int]) -> BatchTimes:
-    total, remaining, failed = runs
-    return BatchTimes(
-        batch_id=batch.id or 0,
-        name=batch.name,
-        source=batch.source,
-        start_date=batch.start_date,
-        completed_date=batch.completed_date,
-        duration=batch.duration,
-        total_runs=total,
-        remaining_runs=remaining,
-        failed_runs=failed,
-        seconds_per_document=batch.duration / total if batch.duration is not None and total else None,
     )

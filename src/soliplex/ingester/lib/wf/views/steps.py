@@ -17,7 +17,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, RunGroup, RunStatus, RunStep, WorkflowRun
-from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page, rows_in_pieces
 
 TROUBLED: Final = frozenset({RunStatus.ERROR, RunStatus.FAILED, RunStatus.CANCELLED})
 UNFINISHED: Final = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.ERROR)
@@ -68,7 +68,7 @@ async def steps_of_runs(run_ids: Iterable[int]) -> dict[int, list[RunStep]]:
     )
     found: dict[int, list[RunStep]] = defaultdict(list, {run_id: [] for run_id in wanted})
     async with Database.session(read_only=True) as session:
-        for step in await session.exec(query):
+        async for step in rows_in_pieces(session, query):
             found[step.workflow_run_id].append(step)
     return dict(found)
 

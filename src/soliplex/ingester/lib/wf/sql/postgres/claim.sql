@@ -1,5 +1,5 @@
--- SKIP LOCKED: a step being claimed elsewhere is passed over, not waited for. MATERIALIZED: a subquery in the UPDATE could be
--- run again and claim more than the limit.
+-- SKIP LOCKED: a step being claimed elsewhere is passed over, not waited for. MATERIALIZED: a subquery in the UPDATE
+-- could be run again and claim more than the limit.
 -- :name claim_ready
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM runstep WHERE {ready} AND step_type = :step_type
@@ -12,10 +12,11 @@ UPDATE runstep
   FROM picked WHERE id = picked_id
 RETURNING {claimed_columns};
 
--- All that a claim does in one statement, for the time its answer takes to arrive: take the steps, start the runs that wait
--- and then their groups, write the events. Each part locks what it changes as `start_runs` and `start_groups` do. A step whose
--- run another holds is left as it is ("busy"). ARRAY: the planner then expects few runs, and goes by the primary key. IS TRUE:
--- the ids are hashed, where a join of what the planner thinks is one step with one run would compare every one with every one.
+-- All that a claim does in one statement, for the time its answer takes to arrive: take the steps, start the runs that
+-- wait and then their groups, write the events. Each part locks what it changes as `start_runs` and `start_groups` do.
+-- A step whose run another holds is left as it is ("busy"). ARRAY: the planner then expects few runs, and goes by the
+-- primary key. IS TRUE: the ids are hashed, where a join of what the planner thinks is one step with one run would
+-- compare every one with every one.
 -- :name claim_and_start
 WITH picked AS MATERIALIZED (
     SELECT picked_id, picked_run
@@ -74,25 +75,15 @@ WITH picked AS MATERIALIZED (
      ORDER BY h.rank, h.run_id, h.step_id, l.place
     RETURNING handler_name
 )
-SELECT 'step' AS kind, claimed.*, CAST(NULL AS text) AS workflow_definition_id, CAST(NULL AS integer) AS run_group_id,
-       CAST(NULL AS integer) AS batch_id, CAST(NULL AS text) AS doc_id, CAST(NULL AS text) AS status,
-       CAST(NULL AS text) AS run_params, CAST(NULL AS timestamptz) AS cancel_requested_at
-  FROM claimed
+SELECT 'step' AS kind, {step_as_row} FROM claimed
 UNION ALL
-SELECT 'run', id, {no_step_columns}, input, workflow_definition_id, run_group_id, batch_id, doc_id, status, run_params,
-       cancel_requested_at
-  FROM run
+SELECT 'run', {run_as_row} FROM run
 UNION ALL
-(SELECT 'busy', NULL, {no_step_columns}, NULL, {no_run_columns} FROM picked WHERE picked_run NOT IN (SELECT run.id FROM run) LIMIT 1)
+(SELECT 'busy', {no_row} FROM picked WHERE picked_run NOT IN (SELECT run.id FROM run) LIMIT 1)
 UNION ALL
-(SELECT 'delivery', NULL, {no_step_columns}, NULL, {no_run_columns} FROM written WHERE handler_name IS NOT NULL LIMIT 1);
+(SELECT 'delivery', {no_row} FROM written WHERE handler_name IS NOT NULL LIMIT 1);
 
--- :fragment no_step_columns
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-
--- :fragment no_run_columns
-NULL, NULL, NULL, NULL, NULL, NULL, NULL
-
+-- As claim_ready, for the steps of one resource.
 -- :name claim_ready_keyed
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM runstep
@@ -106,18 +97,14 @@ UPDATE runstep
   FROM picked WHERE id = picked_id
 RETURNING {claimed_columns};
 
+-- SKIP LOCKED: a step that another worker promotes is left to it. ARRAY: the planner then expects few steps and goes by
+-- the primary key, however many wait.
 -- :name promote_due_steps
 WITH due AS MATERIALIZED (
     SELECT id AS due_id FROM runstep WHERE available_at IS NOT NULL AND available_at <= :now
      ORDER BY available_at LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE runstep SET available_at = NULL FROM due WHERE id = due_id RETURNING id;
-
--- :name runs_by_id
-SELECT {run_columns} FROM workflowrun WHERE id = ANY(:ids);
-
--- :name claimed_runs
-SELECT {claimed_run_columns} FROM workflowrun WHERE id = ANY(:ids);
+UPDATE runstep SET available_at = NULL, awaits = NULL WHERE id = ANY(ARRAY(SELECT due_id FROM due)) RETURNING id;
 
 -- SKIP LOCKED: whoever holds a run may be waiting for the step that was just claimed.
 -- :name start_runs

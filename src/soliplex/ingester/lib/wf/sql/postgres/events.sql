@@ -1,3 +1,4 @@
+-- SKIP LOCKED: an event that another worker claims is left to it.
 -- :name claim_events
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM lifecyclehistory WHERE {waiting} AND available_at <= :now
@@ -8,11 +9,3 @@ UPDATE lifecyclehistory
   FROM picked WHERE id = picked_id
 RETURNING id, event, handler_name, run_group_id, workflow_run_id, step_id, retry, retries,
           CAST(status_meta AS text) AS status_meta;
-
--- :name error_event
-UPDATE lifecyclehistory
-   SET retry = retry + 1, status = CASE WHEN retry + 1 >= retries THEN 'FAILED' ELSE 'ERROR' END, status_date = :now,
-       completed_date = CASE WHEN retry + 1 >= retries THEN CAST(:now AS timestamptz) END, status_message = :message,
-       lease_token = NULL, available_at = :available_at
- WHERE id = :event_id AND lease_token = :lease
-RETURNING status;

@@ -1,6 +1,3 @@
--- :name refresh_locks_of_leases
-UPDATE resourcelock SET expires_at = :expires_at WHERE holder_id = ANY(:leases) RETURNING holder_id;
-
 -- FOR UPDATE: the lock cannot go to another before this transaction ends.
 -- :name hold_lock
 SELECT resource_key FROM resourcelock WHERE resource_key = :resource_key AND holder_id = :holder_id FOR UPDATE;
@@ -10,5 +7,6 @@ SELECT resource_key FROM resourcelock WHERE resource_key = :resource_key AND hol
 INSERT INTO resourcefence (resource_key, token, holder_id, taken_at)
 VALUES (:resource_key, 1 + CAST(:above AS bigint), :holder_id, :now)
 ON CONFLICT (resource_key) DO UPDATE
-   SET token = 1 + greatest(resourcefence.token, CAST(:above AS bigint)), holder_id = excluded.holder_id, taken_at = excluded.taken_at
+   SET token = 1 + greatest(resourcefence.token, CAST(:above AS bigint)), holder_id = excluded.holder_id,
+       taken_at = excluded.taken_at
 RETURNING token;

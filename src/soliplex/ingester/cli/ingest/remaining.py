@@ -1,0 +1,105 @@
+"""How much longer it takes: one time for all stages that go on side by side, once there is something to go by.
+
+The stage that will be ready last decides, by how fast it went on since it began to. What is told is smoothed: the
+moment of the end moves slowly, so that the time that is left goes down like a clock and does not jump with
+every document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LEAST_TIME: Final = 5.0
+"""Seconds that a stage must have gone on."""
+LEAST_SHARE: Final = 0.02
+"""Of a stage that must be done; so must `LEAST_COUNT` of its things be."""
+LEAST_COUNT: Final = 3
+SMOOTHED_OVER: Final = 10.0
+"""Seconds after which two thirds of a change in the estimate show."""
+_MINUTE, _HOUR = 60, 3600
+_SOON: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of a stage was done at a moment, in what takes about equally long, and how many things that were."""
+
+    name: str
+    done: float
+    total: float
+    count: int
+    at: float
+
+
+@dataclass(slots=True)
+class _Began:
+    """When a stage was first seen to get on, and how far it was then."""
+
+    at: float
+    done: float
+    count: int
+
+
+class Remaining:
+    """The time that is left, from what is noted of the stages. Moments are seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._began: dict[str, _Began] = {}
+        self._ends_at: float | None = None
+        self._noted_at = 0.0
+
+    def note(self, stages: Sequence[Share], now: float) -> None:
+        """Take down how far those are that go on now. Stages that are not among them any more do not count."""
+        for gone in self._began.keys() - {stage.name for stage in stages}:
+            del self._began[gone]
+        estimates = [end for stage in stages if (end := self._end_of(stage)) is not None]
+        if not estimates:
+            self._ends_at = None
+            return
+        end = max(estimates)
+        if self._ends_at is None:
+            # The first word waits for all that have begun: one that is about to tell may be the slowest.
+            under_way = [stage for stage in stages if 0 < stage.done < stage.total]
+            self._ends_at = end if len(estimates) == len(under_way) else None
+        else:
+            passed = now - self._noted_at
+            self._ends_at += (end - self._ends_at) * passed / (passed + SMOOTHED_OVER)
+        self._noted_at = now
+
+    def seconds(self, now: float) -> float | None:
+        """What is left; None as long as nobody can say."""
+        return None if self._ends_at is None else max(0.0, self._ends_at - now)
+
+    def _end_of(self, stage: Share) -> float | None:
+        if stage.done >= stage.total:
+            return None
+        if not stage.done:
+            return None  # it waits for others, or loads what it needs: that is no measure
+        began = self._began.setdefault(stage.name, _Began(stage.at, stage.done, stage.count))
+        passed, done = stage.at - began.at, stage.done - began.done
+        is_enough = (
+            passed >= LEAST_TIME and stage.count - began.count >= LEAST_COUNT and done >= LEAST_SHARE * stage.total
+        )
+        return stage.at + passed / done * (stage.total - stage.done) if is_enough else None
+
+
+def in_words(seconds: float) -> str:
+    """As exact as it is known."""
+    if seconds < _SOON:
+        return "a few seconds left"
+    if _to(seconds, 5) < _MINUTE:
+        return f"about {_to(seconds, 5)} s left"
+    if _to(seconds, 10) < 10 * _MINUTE:
+        rounded = _to(seconds, 10)
+        minutes, rest = divmod(rounded, _MINUTE)
+        return f"about {minutes} min{f' {rest} s' if rest else ''} left"
+    if _to(seconds, _MINUTE) < _HOUR:
+        return f"about {_to(seconds, _MINUTE) // _MINUTE} min left"
+    hours, rest = divmod(_to(seconds, 5 * _MINUTE), _HOUR)
+    return f"about {hours} h{f' {rest // _MINUTE} min' if rest else ''} left"
+
+
+def _to(seconds: float, step: int) -> int:
+    return round(seconds / step) * step

@@ -1,0 +1,76 @@
+"""Following a group of runs until it has ended.
+
+Where somebody tells of changes, we look when we are told; elsewhere, now and then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from soliplex.ingester.installation.interruptible import Interruptible
+from soliplex.ingester.installation.protocol import Target
+from soliplex.ingester.installation.stages import Stage, Watcher
+from soliplex.ingester.installation.values import Changes, GroupProgress
+
+LOOK_EVERY: Final = 0.15
+LOOK_AT_LEAST_EVERY: Final = 2.0
+"""Seconds between looks at a group: the longer a look takes, the rarer, since the database has better things to do."""
+TOLD_LOOKS_EVERY: Final = 0.5
+"""Seconds between looks where we are told of changes: many come at once."""
+LOOK_UNTOLD_EVERY: Final = 30.0
+"""Seconds after which we look although nobody told of a change."""
+
+type Look = Callable[[GroupProgress], Awaitable[None]]
+
+
+class Follower:
+    """Follows one group, and shows a watcher how far its steps are. Somebody works meanwhile: see `Target.working`."""
+
+    def __init__(self, target: Target, group_id: int, watcher: Watcher, interruptible: Interruptible) -> None:
+        self._target = target
+        self._group_id = group_id
+        self._watcher = watcher
+        self._interruptible = interruptible
+        self._ended_stages: set[str] = set()
+
+    async def follow(self, on_look: Look | None = None) -> None:
+        """Return when the group has ended; raises `Stopped` if we are told to stop before. `on_look` sees each look."""
+        if not await self._target.has_workers():
+            self._watcher.unattended()
+        async with self._target.changes(self._group_id) as changes:
+            while True:
+                changes.happened.clear()
+                asked = time.perf_counter()
+                progress = await self._target.progress(self._group_id)
+                self.show(progress)
+                if on_look is not None:
+                    await on_look(progress)
+                if progress.is_over:
+                    return
+                await self._until_it_changes(changes, took=time.perf_counter() - asked)
+
+    def show(self, progress: GroupProgress) -> None:
+        for each in progress.stages:
+            stage = Stage(
+                name=each.name,
+                total=each.total,
+                done=each.completed,
+                failed=each.failed,
+                skipped=each.cancelled,
+                is_step=True,
+            )
+            if not stage.is_over:
+                self._watcher.show(stage)
+            elif each.name not in self._ended_stages:
+                self._ended_stages.add(each.name)
+                self._watcher.end(stage)
+
+    async def _until_it_changes(self, changes: Changes, *, took: float) -> None:
+        """Wait for the next look: until we are told of a change, or for a moment where nobody tells."""
+        if not changes.are_told:
+            await self._interruptible.pause(min(max(LOOK_EVERY, 5 * took), LOOK_AT_LEAST_EVERY))
+            return
+        await self._interruptible.pause(TOLD_LOOKS_EVERY)
+        await self._interruptible.pause(LOOK_UNTOLD_EVERY, changes.happened)

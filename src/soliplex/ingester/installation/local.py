@@ -1,0 +1,220 @@
+"""This installation: its database and its storage are used directly, and a worker in this process does the work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
+
+from soliplex.ingester.installation.file_pieces import pieces_of
+from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.values import (
+    Changes,
+    Failure,
+    FileRefusedError,
+    Group,
+    GroupProgress,
+    Question,
+    Retried,
+    StageProgress,
+    Standing,
+    Started,
+    Work,
+)
+from soliplex.ingester.lib import operations
+from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.operations import NewDocument
+from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
+from soliplex.ingester.lib.operations.versions import is_known
+from soliplex.ingester.lib.search import Scope, search_documents
+from soliplex.ingester.lib.storage import DocumentTooLargeError
+from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.operations import retry_run_group
+from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
+
+
+@asynccontextmanager
+async def open_local(settings: Settings) -> AsyncGenerator[LocalInstallation]:
+    """This installation, for the time of the block."""
+    await Database.initialize(settings.doc_db_url)
+    try:
+        yield LocalInstallation(settings)
+    finally:
+        await Database.close()
+
+
+class LocalInstallation:
+    """This installation. The database is open."""
+
+    is_here = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def check(self, work: Work) -> None:
+        registry = get_registry()
+        registry.workflow(work.workflow_id or self._settings.default_workflow_id)
+        registry.parameter_set(work.param_id or self._settings.default_param_id)
+
+    async def standings(self, source: str, hashes: Mapping[str, str]) -> dict[str, Standing]:
+        status = await operations.source_status(source, hashes)
+        return {uri: Standing(row["status"]) for uri, row in status.status.items()}
+
+    async def metadata(self, doc_hash: str) -> Mapping[str, Any]:
+        return (await operations.document_info(doc_hash)).document.doc_meta
+
+    async def unread(self, kinds: Collection[str], work: Work) -> Mapping[str, str]:
+        return operations.unread_kinds(sorted(kinds), workflow_id=work.workflow_id, param_id=work.param_id)
+
+    async def uris_below(self, source: str, beginning: str) -> list[str]:
+        found: list[str] = []
+        while some := await operations.uris_below(source, beginning, after=found[-1] if found else ""):
+            found += some
+        return found
+
+    async def delete(self, source: str, uris: Sequence[str]) -> int:
+        return (await operations.delete_uris(source, uris)).document_uris
+
+    async def unfinished_batch(self, source: str, name: str) -> int | None:
+        return await operations.unfinished_batch(source, name)
+
+    async def create_batch(self, source: str, name: str) -> int:
+        return await operations.create_batch(source, name)
+
+    async def upload(
+        self, file: LocalFile, *, source: str, batch_id: int, work: Work, sent: Callable[[int], None]
+    ) -> None:
+        del work  # a document has no priority of its own; its run has
+        new = NewDocument(uri=file.uri, source=source, batch_id=batch_id, meta=file.meta)
+        try:
+            await operations.ingest_document(pieces_of(file.path, sent), new, limit=self._settings.upload_size_limit)
+        except (DocumentTooLargeError, InvalidInputError) as error:
+            raise FileRefusedError(str(error)) from error
+
+    async def start_workflows(self, batch_id: int, work: Work) -> Started:
+        started = await operations.start_workflows(
+            batch_id,
+            workflow_id=work.workflow_id,
+            param_id=work.param_id,
+            priority=work.priority,
+            only_unparsed=True,
+        )
+        assert started.run_group.id is not None
+        return Started(started.run_group.id, len(started.run_ids))
+
+    async def rates(self, work: Work) -> Mapping[str, Any]:
+        return asdict(await operations.processing_rates(work.workflow_id, work.param_id))
+
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[None]:
+        # Whoever waits for the end of this ingestion is told at once of a handler that this process cannot import.
+        worker = Worker(WorkerConfig(step_patience=0))
+        async with at_work(worker, stop_timeout=self._settings.worker_stop_timeout_seconds):
+            yield
+
+    @asynccontextmanager
+    async def changes(self, group_id: int) -> AsyncGenerator[Changes]:
+        """Nobody tells: a look at one's own database costs little."""
+        del group_id
+        yield Changes()
+
+    async def has_workers(self) -> bool:
+        return True  # the one in this process, for as long as anybody watches
+
+    async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
+        fetches = [Fetch(uri=uri, source=source) for uri in dict.fromkeys(uris)]
+        started = await start_fetches(
+            batch_id, fetches, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
+        )
+        assert started.run_group.id is not None
+        return Started(started.run_group.id, len(started.run_ids))
+
+    async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
+        page = await views.list_run_groups(paging=views.Paging(1, limit))
+        return [Group.of(group.model_dump()) for group in page.items], page.total
+
+    async def group(self, group_id: int) -> Group:
+        return Group.of((await views.get_run_group(group_id)).model_dump())
+
+    async def coverage(self, group_id: int) -> GroupCoverage:
+        return await operations.group_coverage(group_id)
+
+    async def retry(self, group_id: int, *, hard: bool) -> Retried:
+        retried = await retry_run_group(group_id, hard=hard)
+        return Retried(retried.reset_runs, retried.reset_steps)
+
+    async def search(self, question: Question) -> list[Hit]:
+        scope = Scope(
+            source=question.source,
+            batch_id=question.batch_id,
+            uri_prefix=question.uri_prefix,
+            metadata=dict(question.meta),
+        )
+        return await search_documents(
+            question.text,
+            database=question.db,
+            kind=question.kind,
+            limit=question.limit,
+            scope=scope,
+            min_score=question.min_score,
+        )
+
+    async def knows(self, uri: str, source: str) -> bool:
+        return await is_known(uri, source)
+
+    async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
+        page = await operations.find_documents(text, paging=views.Paging(1, limit))
+        return [(each.uri, each.source) for each in page.items]
+
+    async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
+        page = await operations.list_versions(uri, source, paging=views.Paging(1, limit))
+        return page.items, page.total
+
+    async def diff(
+        self, uri: str, source: str, from_version: int | None, to_version: int | None, *, context: int
+    ) -> VersionDiff:
+        return await operations.diff_versions(uri, source, from_version, to_version, context=context)
+
+    async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack:
+        return await operations.roll_back(
+            uri, source, version, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
+        )
+
+    async def progress(self, group_id: int) -> GroupProgress:
+        group = await views.get_run_group(group_id)
+        steps = await views.step_counts(group_id)
+        # The worker of this process must not leave before the handlers of the group's events were called.
+        waiting = await views.count_waiting_events(group_id) if group.status.is_final else 0
+        return GroupProgress(
+            status=group.status,
+            total=group.total_runs,
+            completed=group.total_runs - group.remaining_runs - group.failed_runs - group.cancelled_runs,
+            failed=group.failed_runs,
+            cancelled=group.cancelled_runs,
+            stages=tuple(
+                StageProgress(
+                    name=step.name,
+                    total=step.total,
+                    completed=step.counts[RunStatus.COMPLETED],
+                    failed=step.counts[RunStatus.FAILED],
+                    cancelled=step.counts[RunStatus.CANCELLED],
+                )
+                for step in steps
+            ),
+            waiting_events=waiting,
+        )
+
+    async def failures(self, group_id: int, limit: int) -> list[Failure]:
+        return [Failure.of(asdict(each)) for each in await operations.failures_of_group(group_id, most=limit)]
+
+    async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
+        return await operations.with_nothing_to_index(group_id, most=limit)
+
+    async def failed(self, source: str, beginning: str, limit: int) -> list[Failure]:
+        found = await operations.failures_of_source(source, beginning, most=limit)
+        return [Failure.of(asdict(each)) for each in found]

@@ -1,0 +1,147 @@
+"""What can be asked of an installation, be it in this process or behind a server.
+
+One suite (`tests/conformance/test_installations.py`) holds the implementations to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.values import (
+    Changes,
+    Failure,
+    Group,
+    GroupProgress,
+    Question,
+    Retried,
+    Standing,
+    Started,
+    Work,
+)
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+
+
+class Target(Protocol):
+    """Takes documents, starts workflows on them and tells how these fare."""
+
+    is_here: bool
+    """Whether the documents are processed in this process, which has to load parser and model first."""
+
+    async def check(self, work: Work) -> None:
+        """Raise what would prevent the work, before anything is uploaded."""
+        ...
+
+    async def standings(self, source: str, hashes: Mapping[str, str]) -> dict[str, Standing]:
+        """Compare {uri: hash} with what is stored for the source."""
+        ...
+
+    async def metadata(self, doc_hash: str) -> Mapping[str, Any]:
+        """What is known of a document that is stored."""
+        ...
+
+    async def unread(self, kinds: Collection[str], work: Work) -> Mapping[str, str]:
+        """Those of the MIME types that the work cannot read, each with the reason."""
+        ...
+
+    async def uris_below(self, source: str, beginning: str) -> list[str]:
+        """All URIs of the source that begin so, in the target's order."""
+        ...
+
+    async def delete(self, source: str, uris: Sequence[str]) -> int:
+        """Delete URIs, and with its last URI each document; gives how many there were of them."""
+        ...
+
+    async def unfinished_batch(self, source: str, name: str) -> int | None:
+        """The newest batch of this source and name, if it has not been completed."""
+        ...
+
+    async def create_batch(self, source: str, name: str) -> int: ...
+
+    async def upload(
+        self, file: LocalFile, *, source: str, batch_id: int, work: Work, sent: Callable[[int], None]
+    ) -> None:
+        """Stream a file; `sent` is told of bytes as they go. FileRefusedError if only this file is at fault."""
+        ...
+
+    async def start_workflows(self, batch_id: int, work: Work) -> Started:
+        """Start a run for each document of the batch that has none yet for this workflow and these parameters."""
+        ...
+
+    async def rates(self, work: Work) -> Mapping[str, Any]:
+        """How fast documents were processed so before, as `/stats/processing-rates` tells it; {} where it cannot."""
+        ...
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        """While the block lasts, somebody works; when it ends, what is under way is finished or given back."""
+        ...
+
+    def changes(self, group_id: int) -> AbstractAsyncContextManager[Changes]:
+        """While the block lasts, whether anything of the group has changed is noted, if anybody tells."""
+        ...
+
+    async def has_workers(self) -> bool:
+        """Whether anybody works off what is started."""
+        ...
+
+    async def progress(self, group_id: int) -> GroupProgress: ...
+
+    async def failures(self, group_id: int, limit: int) -> list[Failure]:
+        """Documents of the group whose run failed, the newest first."""
+        ...
+
+    async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
+        """URIs of documents of the group that were processed and hold no text."""
+        ...
+
+    async def failed(self, source: str, beginning: str, limit: int) -> list[Failure]:
+        """Documents of the source at URIs that begin so whose last run failed or was cancelled, the newest first."""
+        ...
+
+    async def retry(self, group_id: int, *, hard: bool) -> Retried:
+        """Put back what failed or was cancelled; hard: all that is not completed."""
+        ...
+
+
+class Installation(Target, Protocol):
+    """A target that can fetch documents itself, and be asked what was started before and what was ingested."""
+
+    async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
+        """Start a run for each address, whose first step fetches the document into the batch."""
+        ...
+
+    async def groups(self, limit: int) -> tuple[Sequence[Group], int]:
+        """The newest groups, and how many there are in all."""
+        ...
+
+    async def group(self, group_id: int) -> Group: ...
+
+    async def coverage(self, group_id: int) -> GroupCoverage:
+        """How much of the text of the group's PDFs was read."""
+        ...
+
+    async def search(self, question: Question) -> list[Hit]:
+        """The passages that answer best, best first."""
+        ...
+
+    async def knows(self, uri: str, source: str) -> bool:
+        """Whether anything ever lived there."""
+        ...
+
+    async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
+        """URIs that contain the text, each with its source."""
+        ...
+
+    async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
+        """The newest versions, and how many there are in all."""
+        ...
+
+    async def diff(
+        self, uri: str, source: str, from_version: int | None, to_version: int | None, *, context: int
+    ) -> VersionDiff: ...
+
+    async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack: ...

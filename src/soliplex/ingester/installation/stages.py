@@ -1,0 +1,80 @@
+"""How an ingestion goes, stage by stage, for whoever watches it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from soliplex.ingester.installation.values import Failure
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """How far one stage is. `weight` is what it is measured by where files count by their size."""
+
+    name: str
+    total: int | None = None
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    left_out: int = 0
+    weight: int = 0
+    total_weight: int | None = None
+    taken_bytes: int | None = None
+    """Bytes of what is done, where the stage moved any; told at its end."""
+    is_step: bool = False
+    """Whether it is a step of a workflow. Those go on side by side; other stages come one after the other."""
+
+    @property
+    def share(self) -> tuple[int, int | None]:
+        """How much is done, and of how much."""
+        if self.is_over:
+            return self.ended, self.total  # whatever the sizes: a file may have changed since it was looked at
+        return (self.ended, self.total) if self.total_weight is None else (self.weight, self.total_weight)
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed + self.skipped
+
+    @property
+    def is_over(self) -> bool:
+        return self.total is not None and self.ended >= self.total
+
+
+class Watcher(Protocol):
+    """Is told how an ingestion goes, while it goes."""
+
+    def show(self, stage: Stage) -> None:
+        """The stage is so far; the first time, it begins."""
+        ...
+
+    def end(self, stage: Stage) -> None:
+        """The stage is over."""
+        ...
+
+    def failed(self, failure: Failure) -> None:
+        """A document could not be ingested. The first few are told so; the summary has more."""
+        ...
+
+    def unattended(self) -> None:
+        """No worker runs: what was started waits for one."""
+        ...
+
+
+class Unwatched:
+    """Where nobody looks, the log says what somebody has to do something about."""
+
+    def show(self, stage: Stage) -> None:
+        pass
+
+    def end(self, stage: Stage) -> None:
+        pass
+
+    def failed(self, failure: Failure) -> None:
+        pass
+
+    def unattended(self) -> None:
+        _log.warning("no worker is running: what was started waits for one")

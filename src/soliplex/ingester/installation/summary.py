@@ -1,0 +1,69 @@
+"""What came of an ingestion: counts that add up, and reasons."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from soliplex.ingester.installation.files import Why
+from soliplex.ingester.installation.forecast import Forecast
+from soliplex.ingester.installation.missing import Missing
+from soliplex.ingester.installation.values import Failure, GroupProgress
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of files and documents. found = unchanged + new + changed + unreadable ones, left out ones apart."""
+
+    left_out: Counter[Why] = field(default_factory=Counter[Why])
+    unread: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Of those that are left out for their kind: the reasons, each with the URIs it befell."""
+    sidecars: int = 0
+    """Files that hold the metadata of others."""
+    found: int = 0
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    to_upload: int = 0
+    uploaded: int = 0
+    uploaded_bytes: int = 0
+    batch_id: int | None = None
+    resumed: bool = False
+    run_group_id: int | None = None
+    started: int = 0
+    progress: GroupProgress | None = None
+    failures: list[Failure] = field(default_factory=list[Failure])
+    """Files that did not get in, each; and of the runs that failed, some."""
+    files_failed: int = 0
+    nothing_to_index: list[str] = field(default_factory=list[str])
+    """URIs of documents that were processed and hold no text."""
+    failed_before: list[Failure] = field(default_factory=list[Failure])
+    """Files that are unchanged, and could not be processed before; those that are run again now are not among them."""
+    retried: list[Failure] = field(default_factory=list[Failure])
+    missing: Missing = field(default_factory=Missing)
+    """Known files that are gone."""
+    is_dry_run: bool = False
+    deletes_missing: bool = False
+    """Whether they are to be deleted."""
+    deleted: int = 0
+    not_deleted: str = ""
+    """Why those that are gone were not deleted, though that was asked for."""
+    would_upload: list[Path] = field(default_factory=list[Path])
+    forecast: Forecast | None = None
+    waited: bool = True
+    stopped: bool = False
+    seconds: float = 0.0
+
+    @property
+    def runs_failed(self) -> int:
+        return self.progress.failed + self.progress.cancelled if self.progress else 0
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether anything that was asked for did not come about, this time or before."""
+        return bool(self.files_failed or self.runs_failed or self.failed_before or self.not_deleted)
+
+    @property
+    def has_nothing_to_do(self) -> bool:
+        return not self.to_upload and not self.started and not self.files_failed and self.progress is None

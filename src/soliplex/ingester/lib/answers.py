@@ -1,0 +1,203 @@
+"""What is answered to those who ask for documents, in this process or over HTTP: values, and nothing that makes them.
+
+A client reads the same types from a server's JSON, and must not need a database or a parser for it: so this imports
+nothing but the standard library and the enums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from math import inf
+from typing import Any
+
+from soliplex.ingester.lib.enums import ArtifactType, HistoryAction
+
+
+class SearchKind(StrEnum):
+    """How to search."""
+
+    VECTOR = "vector"
+    TEXT = "text"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitPlace:
+    """A place where the document of a hit lives."""
+
+    uri: str | None
+    source: str | None
+    batch_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A piece of a document that fits a question, and where it stands."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    score: float
+    """How well it fits, whatever else was found. `vector` and `hybrid`: the cosine of the angle between the vectors of
+    question and chunk, from -1 to 1. `text`: BM25, from 0 up; comparable within one database. Hits of a hybrid search
+    stand in the order of both ways fused, which need not be that of their scores."""
+    snippet: str
+    """The beginning of the content, in one line."""
+    content: str
+    """The whole chunk, with its line breaks."""
+    uri: str | None
+    """One of the places where the document lives: within what was asked for, the one that came last."""
+    title: str | None
+    doc_hash: str | None
+    source: str | None
+    """The source of that place."""
+    sources: list[str]
+    """The sources of all places."""
+    places: list[HitPlace]
+    """All places where the document lives, the one that came last first."""
+    headings: list[str]
+    page_numbers: list[int]
+    chunk_id: str | None
+    """The id of the chunk in the document's artifact `chunks`. Documents that hold the same passage share it."""
+    rag_chunk_id: str | None
+    """The id of its row in the RAG database."""
+
+
+def problem_of_min_score(kind: SearchKind, min_score: float) -> str | None:
+    """Why no hit of such a search can have a score that is compared with this; None if one can."""
+    if kind is SearchKind.TEXT:
+        is_possible, words = 0 <= min_score < inf, "the score of a search by words is BM25: give a number from 0 up"
+    else:
+        is_possible, words = (
+            -1 <= min_score <= 1,
+            f"the score of a {kind} search is a cosine: give a number from -1 to 1",
+        )
+    return None if is_possible else f"{min_score:g} is out of range; {words}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVersion:
+    """A version of a URI."""
+
+    version: int
+    hash: str
+    action: HistoryAction
+    process_date: datetime
+    batch_id: int | None
+    file_size: int | None
+    mime_type: str | None
+    is_current: bool
+    is_stored: bool
+    """Whether its bytes are there: only then can it be rolled back to."""
+    artifacts: list[ArtifactType] = field(default_factory=list[ArtifactType])
+    """The kinds of artifacts that are there, under whatever configuration."""
+    rolled_back_to: int | None = None
+    """The version whose content this one has again."""
+    histmeta: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class ChunkChange(StrEnum):
+    """What became of a chunk."""
+
+    KEPT = "kept"
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDiff:
+    """The lines that differ, as `diff -u` shows them."""
+
+    added_lines: int
+    removed_lines: int
+    unified: str
+    is_same_configuration: bool
+    """Whether both were parsed in the same way; if not, the ways may differ and not the documents."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffedChunk:
+    """A chunk of either version, and where it stands."""
+
+    change: ChunkChange
+    id: str
+    headings: list[str]
+    page_numbers: list[int]
+    content: str | None
+    """None for a chunk that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDiff:
+    """The chunks of both versions in reading order; what is kept needs no new vector."""
+
+    kept: int
+    added: int
+    removed: int
+    chunks: list[DiffedChunk]
+    is_same_configuration: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDiff:
+    """What differs between two versions of a URI."""
+
+    uri: str
+    source: str
+    from_version: int
+    from_hash: str
+    to_version: int
+    to_hash: str
+    text: TextDiff
+    chunks: ChunkDiff | None
+    """None where one of the two was never cut into chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that brings a RAG database after."""
+
+    run_group_id: int
+    workflow_run_id: int
+    workflow_definition_id: str
+    param_definition_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack:
+    """What a roll back did."""
+
+    uri: str
+    source: str
+    rolled_back_to: int
+    version: int
+    """The version the URI has now."""
+    hash: str
+    is_changed: bool
+    """False where the URI had this content already: nothing was done."""
+    runs: list[StartedRun] = field(default_factory=list[StartedRun])
+    """Empty where neither content was ever processed: there is nothing to bring after."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCoverage:
+    """Of one document: the share of the words in its text layer that was read, and how many are missing."""
+
+    run_id: int
+    uri: str | None
+    coverage: float
+    missing_words: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCoverage:
+    """Of all documents of a group that have a text layer."""
+
+    documents: int
+    words: int
+    missing_words: int
+    coverage: float | None
+    """None where no document has a text layer."""
+    lowest: list[DocumentCoverage]
+    """Documents of which words are missing, those with the lowest share first."""

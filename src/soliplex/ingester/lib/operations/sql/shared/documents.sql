@@ -1,0 +1,38 @@
+-- :name set_document_meta
+UPDATE document SET doc_meta = :meta WHERE hash = :hash;
+
+-- :name replace_content
+UPDATE documenturi SET doc_hash = :hash, version = version + 1, batch_id = :batch_id WHERE id = :id
+RETURNING id, doc_hash, version, batch_id;
+
+-- :name move_uri
+UPDATE documenturi SET batch_id = :batch_id WHERE id = :id RETURNING id, doc_hash, version, batch_id;
+
+-- :name insert_history
+INSERT INTO documenturihistory (doc_uri_id, version, hash, process_date, action, batch_id, histmeta)
+VALUES (:uri_id, :version, :hash, :now, :action, :batch_id, :meta);
+
+-- What a step did to a document happened at every URI it lives at.
+-- :name insert_history_of_document
+INSERT INTO documenturihistory (doc_uri_id, version, hash, process_date, action, batch_id, histmeta)
+SELECT id, version, doc_hash, {moment now}, CAST(:action AS text), batch_id, {json meta}
+  FROM documenturi WHERE doc_hash = :hash
+RETURNING id;
+
+-- :name newest_place_of_document
+SELECT batch_id, source FROM documenturi WHERE doc_hash = :hash ORDER BY id DESC LIMIT 1;
+
+-- By the partial index of runs in trouble, whose condition is repeated word by word.
+-- :name failed_documents
+SELECT u.uri, r.id AS run_id FROM workflowrun r JOIN documenturi u ON u.doc_hash = r.doc_id
+ WHERE (r.failed_steps > 0 OR r.cancel_requested_at IS NOT NULL) AND r.status IN ('FAILED', 'CANCELLED')
+   AND u.source = :source AND substr(u.uri, 1, length(CAST(:beginning AS text))) = CAST(:beginning AS text)
+   AND NOT EXISTS (SELECT 1 FROM workflowrun n WHERE n.doc_id = r.doc_id AND n.id > r.id)
+ ORDER BY r.id DESC LIMIT :most;
+
+-- What a store step says of a document without text; its output holds no words of the document.
+-- :name runs_with_nothing_to_index
+SELECT r.id FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
+ WHERE r.run_group_id = :group_id AND s.step_type = 'store' AND s.status = 'COMPLETED'
+   AND replace(CAST(s.output AS text), ' ', '') LIKE '%"nothing_to_index":true%'
+ ORDER BY r.id LIMIT :most;

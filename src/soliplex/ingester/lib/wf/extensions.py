@@ -1,0 +1,58 @@
+"""What stands above the engine and takes part in its work, found by name.
+
+The engine imports nothing that knows what its runs are about. The settings name the modules that do
+(ENGINE_EXTENSIONS). The engine imports them by these names, as it imports the modules of handlers, when it first needs
+what they bring. While such a module is imported, it registers:
+
+    handlers.provide(name, loader)       a value that handlers may ask for by name
+    own_pool(step_type, size)            a pool of its own for a type of step, in workers that are given no pools
+    operations.belonging.set_owner(it)   who is told when the work in a run group ends, and when there is work again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from typing import Final
+
+from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.errors import ConfigurationError
+
+type PoolSize = Callable[[Settings], int]
+
+_loaded: Final = set[str]()
+_own_pools: Final = dict[str, PoolSize]()
+
+
+def load_extensions() -> None:
+    """Import the modules that the settings name. Once they are imported, this costs next to nothing."""
+    for module in get_settings().engine_extensions:
+        if module not in _loaded:
+            _load(module)
+
+
+async def extensions_loaded() -> None:
+    """As `load_extensions`, in a thread: the first time may take seconds, in which the worker does other things."""
+    if not _loaded.issuperset(get_settings().engine_extensions):
+        await asyncio.to_thread(load_extensions)
+
+
+def _load(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as exc:
+        problem = f"the module {module!r} cannot be imported ({exc})"
+        raise ConfigurationError("ENGINE_EXTENSIONS", problem, "correct its name, or install what it needs") from exc
+    _loaded.add(module)
+
+
+def own_pool(step_type: str, size: PoolSize) -> None:
+    """Let workers have a pool for steps of this type, of the size that the settings give."""
+    _own_pools[step_type] = size
+
+
+def own_pools(settings: Settings) -> dict[str, int]:
+    """The types of steps that have a pool of their own, and the size of each."""
+    load_extensions()
+    return {step_type: size(settings) for step_type, size in _own_pools.items()}

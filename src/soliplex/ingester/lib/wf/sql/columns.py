@@ -1,0 +1,76 @@
+"""The columns of steps and runs that claims read back, listed once for all statements that claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from soliplex.ingester.lib.models import RunStep, Table, WorkflowRun
+
+
+def _columns(table: type[Table]) -> Mapping[str, sa.Column[Any]]:
+    made: sa.Table = table.__table__  # pyright: ignore[reportAttributeAccessIssue]  SQLModel adds it at run time
+    return {column.name: column for column in made.columns}
+
+
+NOT_READ_BACK: Final = frozenset(
+    {
+        "status",
+        "status_date",
+        "status_message",
+        "worker_id",
+        "lease_token",
+        "start_date",
+        "completed_date",
+        "available_at",
+        "remaining_deps",
+        "remaining_tasks",
+        "output",
+    }
+)
+"""Columns of a step that its claim sets, or that are empty or zero in every step that can be claimed."""
+
+STEP_COLUMNS: Final = tuple(name for name in _columns(RunStep) if name not in NOT_READ_BACK)
+"""What a claim reads of a step."""
+
+RUN_COLUMNS: Final = (
+    "id",
+    "workflow_definition_id",
+    "run_group_id",
+    "batch_id",
+    "doc_id",
+    "status",
+    "run_params",
+    "input",
+    "cancel_requested_at",
+)
+"""What a worker needs to know of the run of a step that it has claimed."""
+
+
+def fragments() -> dict[str, str]:
+    """What statements take in of these lists.
+
+    `claim_and_start` answers with steps and with runs, as rows of one kind: each row has the columns of a step, then
+    those that runs alone have. What a step or a run does not have is NULL.
+    """
+    of_runs_alone = tuple(name for name in RUN_COLUMNS if name not in STEP_COLUMNS)
+    every = (*STEP_COLUMNS, *of_runs_alone)
+    return {
+        "claimed_columns": _read_back(RunStep, STEP_COLUMNS),
+        "claimed_run_columns": _read_back(WorkflowRun, RUN_COLUMNS),
+        "step_as_row": ", ".join((*STEP_COLUMNS, *(f"NULL AS {name}" for name in of_runs_alone))),
+        "run_as_row": ", ".join(name if name in RUN_COLUMNS else "NULL" for name in every),
+        "no_row": ", ".join("NULL" for _ in every),
+    }
+
+
+def _read_back(table: type[Table], names: Iterable[str]) -> str:
+    """JSON is read as text: what nobody asks for need not be decoded."""
+    columns = _columns(table)
+    return ", ".join(f"CAST({name} AS text) AS {name}" if _is_json(columns[name]) else name for name in names)
+
+
+def _is_json(column: sa.Column[Any]) -> bool:
+    return isinstance(column.type, sa.JSON)

@@ -1,0 +1,10 @@
+-- Attempts that failed, as rows. They are written by the transaction that records the failure, and deleted with their
+-- step.
+
+-- :name delete_attempts_of_runs
+DELETE FROM stepattempt WHERE step_id IN (SELECT id FROM runstep WHERE workflow_run_id {among ids});
+
+-- :name delete_attempts_of_group
+DELETE FROM stepattempt
+ WHERE step_id IN (SELECT s.id FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
+                    WHERE r.run_group_id = :group_id);

@@ -1,0 +1,25 @@
+-- :fragment waiting
+status IN ('PENDING', 'ERROR')
+
+-- A step that can be claimed now. The words are those of the partial indexes: SQLite uses such an index only when a
+-- query repeats its condition term by term.
+-- :fragment ready
+status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL
+    AND resource_key IS NULL
+
+-- As `ready`, of a step that needs a resource.
+-- :fragment ready_keyed
+status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL
+    AND resource_key IS NOT NULL
+
+-- A lock that nobody else can take over (see acquire_lock).
+-- :fragment live
+(l.expires_at > :now OR l.holder_kind = 'worker')
+
+-- :fragment group_status
+(SELECT g.status FROM rungroup g WHERE g.id = run_group_id) AS group_status
+
+-- A step that ends while it waits for a signal begins anew when it is retried; one that ends otherwise goes on where it
+-- was.
+-- :fragment wait_given_up
+state = CASE WHEN awaits IS NULL THEN state END, awaits = NULL

@@ -1,0 +1,16 @@
+"""What the engine is given for its work on documents. ENGINE_EXTENSIONS names this module."""
+
+from __future__ import annotations
+
+from soliplex.ingester.lib.operations.batches.keeping import BatchKeeper
+from soliplex.ingester.lib.step_types import STEP_TYPES
+from soliplex.ingester.lib.wf.extensions import own_pool
+from soliplex.ingester.lib.wf.operations.belonging import set_owner
+from soliplex.ingester.lib.workflow import arguments
+
+__all__ = ["arguments"]
+
+set_owner(BatchKeeper())
+for step_type in STEP_TYPES:
+    if step_type.slots is not None:
+        own_pool(str(step_type.name), step_type.slots)

@@ -1,0 +1,111 @@
+"""Lists of very many rows, and very many who follow along: whatever is asked, other requests get their turn.
+
+The application of these tests is watched (`tests/support/loop_watch.py`): that nothing held its loop is part of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from fastapi import FastAPI
+
+from soliplex.ingester.lib.models import Database, DocumentBatch, RunStatus, WorkflowRun
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.pieces import ROWS
+from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.catalog import use_registry
+from tests.support.engine import linear, registry_in_use
+from tests.support.http import client_of, running_app
+
+A = "/api/v1"
+MANY = 10_000
+"""The largest page."""
+SEVERAL = ROWS + 7
+
+
+@pytest.fixture
+async def app(database: type[Database], database_url: str) -> AsyncIterator[FastAPI]:
+    with registry_in_use():
+        async with running_app(doc_db_url=database_url) as app:
+            yield app
+    use_registry(None)
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(app) as client:
+        yield client
+
+
+async def begin(count: int) -> int:
+    """A group of so many runs in a batch of its own, all of them at their first step; gives the batch."""
+    batch = DocumentBatch(name="b", source="shelf")
+    async with Database.session() as session:
+        session.add(batch)
+    runs = [ops.NewRun(doc_id=f"sha256-{number:064x}") for number in range(count)]
+    await ops.create_run_group(linear("a", "b"), None, runs, batch_id=batch.id, now=utcnow())
+    begun = {"status": RunStatus.RUNNING, "start_date": utcnow(), "status_date": utcnow()}
+    async with Database.session() as session:
+        await session.exec(sa.update(WorkflowRun).values(begun))
+    assert batch.id is not None
+    return batch.id
+
+
+async def rows_of(client: httpx.AsyncClient, path: str, **asked: Any) -> Any:
+    answer = await client.get(f"{A}{path}", params=asked, timeout=100)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/workflow/", {}),
+        ("/workflow/", {"include_steps": True, "include_doc_info": True}),
+        ("/workflow/status/recent", {"interval": "day"}),
+        ("/workflow/steps", {"status": "PENDING"}),
+    ],
+    ids=["runs", "runs with steps", "recent runs", "steps"],
+)
+async def test_the_largest_page_of_a_list_keeps_no_other_request_waiting(
+    client: httpx.AsyncClient, path: str, asked: dict[str, Any]
+) -> None:
+    await begin(MANY)
+    page = await rows_of(client, path, rows_per_page=MANY, **asked)
+    assert len(page["items"]) == MANY
+
+
+async def test_a_page_that_is_written_in_pieces_is_the_same_as_one_that_is_not(client: httpx.AsyncClient) -> None:
+    batch_id = await begin(SEVERAL)
+    half = -(-SEVERAL // 2)
+    for path, asked in (
+        ("/workflow/", {"include_steps": True}),
+        ("/workflow/runs", {"batch_id": batch_id}),
+        ("/workflow/status/recent", {}),
+        (f"/batch/{batch_id}/steps", {}),
+    ):
+        whole = await rows_of(client, path, page=1, rows_per_page=2 * half, **asked)
+        parts = [await rows_of(client, path, page=page, rows_per_page=half, **asked) for page in (1, 2)]
+        assert [_timeless(row) for row in whole["items"]] == [_timeless(row) for part in parts for row in part["items"]]
+        counted = {"total": whole["total"], "page": 1, "rows_per_page": 2 * half}
+        counted["total_pages"] = -(-whole["total"] // (2 * half))
+        assert {key: value for key, value in whole.items() if key != "items"} == counted
+        plain = await rows_of(client, path, **asked)
+        assert [_timeless(row) for row in plain[: len(whole["items"])]] == [_timeless(row) for row in whole["items"]]
+
+
+def _timeless(row: dict[str, Any]) -> dict[str, Any]:
+    """What does not change from one request to the next."""
+    return {name: value for name, value in row.items() if name != "elapsed_seconds"}
+
+
+async def test_a_list_that_is_cut_off_still_says_where_the_rest_is(client: httpx.AsyncClient) -> None:
+    batch_id = await begin(MANY + 1)
+    answer = await client.get(f"{A}/workflow/runs", params={"batch_id": batch_id}, timeout=100)
+    assert (len(answer.json()), answer.headers["X-Total-Count"]) == (MANY, str(MANY + 1))
+    assert "page=2" in answer.headers["Link"]
+    assert answer.headers["Content-Type"] == "application/json"
