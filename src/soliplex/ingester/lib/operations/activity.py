@@ -13,7 +13,6 @@ from soliplex.ingester.lib.pieces import ROWS, in_pieces
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.views import FIRST_PAGE, Interval, Page, Paging, RunActivity
 
-
 _OF_RUNS: Final = tuple(field.name for field in fields(RunActivity))
 
 
