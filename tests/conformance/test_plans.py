@@ -224,6 +224,7 @@ NEW_RUNS: Final = {
     "ready_types": "",
     "start_at": None,
     "deadline": None,
+    "definition_id": None,
 }
 HOT: Final[dict[str, Hot]] = {
     # claiming
@@ -232,7 +233,10 @@ HOT: Final[dict[str, Hot]] = {
     "next_free_key": Hot("ix_runstep_ready_keyed", {"step_type": "store", "after": "key-07", "now": NOW}),
     "claim_ready": Hot("ix_runstep_ready", WORKER | {"step_type": "b"}),
     "claim_and_start": Hot(
-        "ix_runstep_ready", WORKER | {"types": ["a", "b"], "listeners": Json([])}, sorts=True, on="postgres"
+        "ix_runstep_ready",
+        WORKER | {"types": ["a", "b"], "listeners": Json([]), "known_definitions": 0},
+        sorts=True,
+        on="postgres",
     ),
     "claim_ready_keyed": Hot("ix_runstep_ready_keyed", WORKER | {"step_type": "store", "resource_key": "key-09"}),
     "claimed_runs": Hot("workflowrun", {"ids": IDS}),

@@ -18,6 +18,7 @@ from soliplex.ingester.lib.models import (
     VALID_TRANSITIONS,
     ArtifactType,
     Database,
+    DefinitionKind,
     HistoryAction,
     Isolation,
     LifeCycleEvent,
@@ -200,6 +201,8 @@ ENUMS: Final[dict[tuple[str, str], type[StrEnum]]] = {
     ("resourcelock", "holder_kind"): ResourceLockKind,
     ("documenturihistory", "action"): HistoryAction,
     ("documentbytes", "artifact_type"): ArtifactType,
+    ("definition", "kind"): DefinitionKind,
+    ("stepprofile", "status"): RunStatus,
 }
 
 

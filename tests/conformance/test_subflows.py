@@ -25,7 +25,9 @@ async def subflow(driver: Driver, delay: timedelta | None = None) -> tuple[Claim
     await driver.start(linear("a"))
     step = await driver.claim_one(types=["a"])
     key = f":subflow:{step.id}:{step.row['repeats']}"
-    wish = replace(parked(step, awaits=key, delay=delay, state="begun"), subflow=NewSubflow(child, {"n": 7}))
+    wish = replace(
+        parked(step, awaits=key, delay=delay, state="begun"), subflow=NewSubflow(child, {"n": 7}, await ops.pin(child))
+    )
     finished = await driver.finish(wish)
     assert finished.ready_types == {"work"}
     [(run_id,)] = await rows_of(
@@ -55,7 +57,9 @@ async def test_a_late_wish_starts_no_run(driver: Driver) -> None:
     await driver.start(linear("a"))
     step = await driver.claim_one()
     await driver.complete(step)
-    await driver.finish(replace(parked(step, awaits=":subflow:1:0"), subflow=NewSubflow(child, None)))
+    await driver.finish(
+        replace(parked(step, awaits=":subflow:1:0"), subflow=NewSubflow(child, None, await ops.pin(child)))
+    )
     assert await scalar("SELECT count(*) FROM workflowrun") == 1
 
 
@@ -130,7 +134,9 @@ async def test_the_deadline_of_the_parent_reaches_the_run(driver: Driver) -> Non
     child = child_flow()
     started = await ops.start_run(linear("a"), deadline=driver.moment + HOUR, now=driver.now())
     step = await driver.claim_one(types=["a"])
-    await driver.finish(replace(parked(step, awaits=f":subflow:{step.id}:0"), subflow=NewSubflow(child, None)))
+    await driver.finish(
+        replace(parked(step, awaits=f":subflow:{step.id}:0"), subflow=NewSubflow(child, None, await ops.pin(child)))
+    )
     driver.pass_time(HOUR)
     await ops.end_overdue_runs(now=driver.now())
     assert (await driver.run(started.run_id)).status == RunStatus.FAILED

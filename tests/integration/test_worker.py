@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from soliplex.ingester.lib.models import (
 )
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.definitions import parameter_set_from_mapping, workflow_from_mapping
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition, parameter_set_from_mapping, workflow_from_mapping
 from soliplex.ingester.lib.wf.execution import SEARCH
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.retries import Backoff
@@ -166,11 +168,16 @@ async def test_a_handler_that_no_worker_can_import_fails_its_step_in_the_end(
     assert "cannot be imported" in (step.status_message or "")
 
 
+def of_a_file(definition: WorkflowDefinition) -> WorkflowDefinition:
+    """As if it were read from a file, which every worker needs to have: its runs are pinned to no stored version."""
+    return replace(definition, source_path=Path("flow.yaml"))
+
+
 async def test_steps_of_a_workflow_that_is_gone_say_what_they_wait_for_and_all_others_go_on(
     database: type[Database],
 ) -> None:
     """Its file was removed or renamed while its runs waited, and is put back."""
-    gone, stays = flow(work="nothing", id="gone"), flow(work="nothing")
+    gone, stays = of_a_file(flow(work="nothing", id="gone")), flow(work="nothing")
     lost, found = await start(gone, 3), await start(stays, 3)
     with registry_in_use():
         get_registry().register(stays)
@@ -188,7 +195,7 @@ async def _all_given_back(group_id: int) -> bool:
 
 
 async def test_steps_of_a_workflow_that_stays_away_fail_and_say_so(database: type[Database]) -> None:
-    lost = await start(flow(work="nothing", id="gone"), 3)
+    lost = await start(of_a_file(flow(work="nothing", id="gone")), 3)
     with registry_in_use():
         async with working(step_patience=0):
             assert (await ended(lost)).status == RunStatus.FAILED
@@ -199,7 +206,7 @@ async def test_steps_of_a_workflow_that_stays_away_fail_and_say_so(database: typ
 
 async def test_a_step_that_one_worker_cannot_execute_is_executed_by_another(database: type[Database]) -> None:
     """The first knows nothing of the workflow; it gives the step back as often as it gets it."""
-    definition = flow(work="nothing")
+    definition = of_a_file(flow(work="nothing"))
     group_id = await start(definition)
     with registry_in_use():
         async with working(step_patience=3600):

@@ -49,7 +49,7 @@ def registry() -> Iterator[None]:
 
 def claimed(number: int, name: str, resource_key: str | None = None) -> ClaimedStep:
     row: Any = {"priority": 0}
-    run: Any = {"cancel_requested_at": None}
+    run: Any = {"cancel_requested_at": None, "definition_id": None}
     return ClaimedStep(
         number, number, name, name, f"lease-{number}", resource_key, None, None, "flow", 1, "me", NOON, row, run
     )

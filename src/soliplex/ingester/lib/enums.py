@@ -93,6 +93,14 @@ class ResourceLockKind(StrEnum):
     LIFECYCLE = "lifecycle"
 
 
+class DefinitionKind(StrEnum):
+    """What a stored definition describes."""
+
+    WORKFLOW = "workflow"
+    PARAMS = "params"
+    """A parameter set."""
+
+
 class Isolation(StrEnum):
     """Where a handler runs."""
 

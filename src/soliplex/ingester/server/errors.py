@@ -41,7 +41,7 @@ from soliplex.ingester.lib.storage import (
 )
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, is_about_the_data
-from soliplex.ingester.lib.wf.parameter_files import ProtectedParameterSetError
+from soliplex.ingester.lib.wf.parameter_sets import ProtectedParameterSetError
 from soliplex.ingester.server.access import path_of
 
 _log = logging.getLogger(__name__)

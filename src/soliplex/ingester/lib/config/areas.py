@@ -261,7 +261,8 @@ class WorkflowSettings(BaseSettings):
         json_schema_extra={"default": "config/params"},
     )
     user_param_dir: Folder = Field(
-        default=Path("config/user_params"), description="Folder for parameter sets that clients upload."
+        default=Path("config/user_params"),
+        description="More parameter sets, of this machine alone. Those that clients save are in the database.",
     )
     default_param_id: Text = Field(
         default="default", description="Parameter set that is used when a caller names none."

@@ -24,6 +24,7 @@ from sqlmodel import Field
 
 from soliplex.ingester.lib.enums import (
     VALID_TRANSITIONS,
+    DefinitionKind,
     Isolation,
     LifeCycleEvent,
     ResourceLockKind,
@@ -45,6 +46,18 @@ NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 """The `available_at` of a step that waits for a signal without a limit of time."""
 FINAL = "status IN ('COMPLETED', 'FAILED', 'CANCELLED')"
 READY = "status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL"
+UPDATED_OFTEN: Final = {
+    "autovacuum_vacuum_scale_factor": 0,
+    "autovacuum_vacuum_threshold": 20_000,
+    "autovacuum_vacuum_insert_scale_factor": 0,
+    "autovacuum_vacuum_insert_threshold": 200_000,
+    "autovacuum_analyze_scale_factor": 0,
+    "autovacuum_analyze_threshold": 100_000,
+    "autovacuum_vacuum_cost_delay": 0,
+}
+"""For tables whose rows are changed again and again: PostgreSQL cleans up after so many changes, at full speed, however
+large the table has become. A share of the table, as is usual, would let millions of dead entries pile up at the head
+of the ready index once the history is long."""
 BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
 
 
@@ -58,7 +71,8 @@ class RunGroup(Table, table=True):
         sa.Index("ix_rungroup_batch_id", "batch_id", "id"),
         sa.Index("ix_rungroup_status", "status", "id"),
         # Every finished batch of steps may update the row: room on the page keeps those updates off the indexes.
-        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 50}},
+        partial_index("ix_rungroup_delete_requested_at", "id", where="delete_requested_at IS NOT NULL"),
+        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 50} | UPDATED_OFTEN},
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -78,8 +92,12 @@ class RunGroup(Table, table=True):
     failed_runs: int = 0
     cancelled_runs: int = 0
     cancel_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    delete_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    """Since when the group is being deleted, some runs at a time."""
 
 
+KNOWN_TO_ALL: Final = "kind = 'params' OR has_events"
+"""Definitions that every process reads when they appear; others are read when they are needed."""
 TROUBLED_RUNS: Final = "failed_steps > 0 OR cancel_requested_at IS NOT NULL"
 """All runs that are FAILED or CANCELLED are among these."""
 
@@ -107,7 +125,7 @@ class WorkflowRun(Table, table=True):
             where="parent_step_id IS NOT NULL AND completed_date IS NULL",
         ),
         # No index holds what changes with every step or start: on a page with room those updates touch none.
-        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 60}},
+        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 60} | UPDATED_OFTEN},
     )
 
     id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
@@ -136,6 +154,8 @@ class WorkflowRun(Table, table=True):
     """The moment at which the run fails if it has not ended."""
     parent_step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
     """The step, of another run, that waits for the end of this one."""
+    definition_id: int | None = Field(default=None, sa_type=sa.BigInteger)
+    """The stored version of the workflow that the run keeps to. None: the files say what the workflow is."""
 
     @computed_field
     @property
@@ -189,15 +209,7 @@ class RunStep(Table, table=True):
         ),
         partial_index("ix_runstep_resource_key", "resource_key", where="resource_key IS NOT NULL"),
         partial_index("ix_runstep_awaits", "awaits", "id", where="awaits IS NOT NULL"),
-        # Two updates a step: vacuum early, at full speed, or dead entries pile up at the head of the ready index.
-        IDS_ARE_NEVER_REUSED
-        | {
-            "postgresql_with": {
-                "fillfactor": 70,
-                "autovacuum_vacuum_scale_factor": 0.02,
-                "autovacuum_vacuum_cost_delay": 0,
-            }
-        },
+        IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 70} | UPDATED_OFTEN},
     )
 
     id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
@@ -245,12 +257,101 @@ class RunStep(Table, table=True):
     """Of a map step: how many of its tasks have failed so far."""
     gather: bool = Field(default=True, sa_column_kwargs={"server_default": sa.true()})
     """Of a map step: whether its output is the list of what its tasks gave."""
+    progress: dict[str, Any] | None = Field(default=None, sa_type=JSON, nullable=True)
+    """How far the handler says it has come: `fraction`, `text`, and `at`. One from before `start_date` is of an earlier
+    attempt."""
 
     @computed_field
     @property
     def duration(self) -> float | None:
         """Seconds the step took."""
         return seconds_between(self.start_date, self.completed_date)
+
+
+class Definition(Table, table=True):
+    """A version of a workflow or a parameter set that all processes share.
+
+    Rows are only added, and the newest that is no draft is in use. Deleting one adds a version without content: runs
+    that were started with an earlier version keep it.
+    """
+
+    __table_args__ = (
+        sa.CheckConstraint(one_of("kind", DefinitionKind), name="kind_is_known"),
+        sa.CheckConstraint("version >= 1", name="versions_count_from_one"),
+        sa.CheckConstraint("content IS NOT NULL OR NOT is_draft", name="a_draft_has_content"),
+        sa.UniqueConstraint("kind", "slug", "version"),
+        partial_index("ix_definition_known_to_all", "id", where=KNOWN_TO_ALL),
+        IDS_ARE_NEVER_REUSED,
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    kind: DefinitionKind = Field(sa_type=EnumText(DefinitionKind))
+    slug: str
+    version: int
+    hash: str
+    """SHA-256 of the content."""
+    content: str | None = None
+    """A workflow as JSON, a parameter set as YAML. None: deleted with this version."""
+    is_draft: bool = False
+    has_events: bool = False
+    """Of a workflow: whether it handles lifecycle events. Every worker knows these."""
+    created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+
+
+class Schedule(Table, table=True):
+    """A workflow that is started again and again, at the times that a cron expression gives."""
+
+    __table_args__ = (
+        sa.UniqueConstraint("name"),
+        partial_index("ix_schedule_next_due_at", "next_due_at", where="next_due_at IS NOT NULL"),
+        IDS_ARE_NEVER_REUSED,
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str
+    workflow_id: str
+    param_id: str | None = None
+    cron: str
+    time_zone: str = "UTC"
+    input: Any = Field(default=None, sa_type=JSON, nullable=True)
+    priority: int = 0
+    deadline_seconds: float | None = None
+    """How long a run may take."""
+    catch_up: bool = True
+    """Whether a run is started late, once, where due times were missed."""
+    created_date: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    next_due_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    """None: paused."""
+    last_due_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    last_run_id: int | None = Field(default=None, sa_type=sa.BigInteger)
+    missed: int = 0
+    """Due times at which nothing was started: no worker was there."""
+    status_message: str | None = None
+    """Why the last start did not succeed."""
+
+
+class StepProfile(Table, table=True):
+    """How steps of pruned runs went: counts by step, day, outcome and duration."""
+
+    __table_args__ = (sa.CheckConstraint(one_of("status", RunStatus), name="status_is_known"),)
+
+    workflow_id: str = Field(primary_key=True)
+    step_name: str = Field(primary_key=True)
+    step_type: str = Field(primary_key=True)
+    day: str = Field(primary_key=True)
+    """In UTC, as 2030-12-31."""
+    status: RunStatus = Field(primary_key=True, sa_type=EnumText(RunStatus))
+    bucket: int = Field(primary_key=True)
+    """Which bound of PROFILE_BOUNDS is the first that the duration does not exceed. -1: it never began."""
+    steps: int = Field(default=0, sa_type=sa.BigInteger)
+    attempts: int = Field(default=0, sa_type=sa.BigInteger)
+    """Failed ones."""
+    seconds: float = 0.0
+    """All durations together."""
+
+
+PROFILE_BOUNDS: Final = tuple(round(0.001 * 2**power, 3) for power in range(28))
+"""Seconds: from a millisecond to a day and a half, each twice the one before."""
 
 
 class Signal(Table, table=True):
@@ -420,6 +521,23 @@ class ResourceLock(Table, table=True):
     acquired_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
     expires_at: datetime = Field(sa_type=UtcDateTime)
     holder_meta: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+
+
+class ResourceWaiter(Table, table=True):
+    """One who waits for a resource that another holds. Who came first is served first."""
+
+    __table_args__ = (
+        sa.UniqueConstraint("resource_key", "holder_id"),
+        sa.Index("ix_resourcewaiter_resource_key", "resource_key", "id"),
+        IDS_ARE_NEVER_REUSED,
+    )
+
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigId)
+    resource_key: str
+    holder_id: str
+    since: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
+    expires_at: datetime = Field(sa_type=UtcDateTime)
+    """One who does not ask again until then has given up, or died."""
 
 
 class ResourceFence(Table, table=True):

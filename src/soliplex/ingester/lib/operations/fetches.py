@@ -15,8 +15,7 @@ from soliplex.ingester.lib.operations.batches import get_batch
 from soliplex.ingester.lib.operations.starting import Started, plan_start, run_params
 from soliplex.ingester.lib.storable import checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
-from soliplex.ingester.lib.wf.operations.runs import NewRun
-from soliplex.ingester.lib.wf.operations.starting import add_runs, new_group
+from soliplex.ingester.lib.wf.operations.runs import NewRun, add_runs, new_group
 from soliplex.ingester.lib.wf.views import get_run_group
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
@@ -61,7 +60,7 @@ async def start_fetches(
     if not 0 < len(fetches) <= MOST_AT_ONCE:
         raise InvalidInputError("uris", f"must be between 1 and {MOST_AT_ONCE:,} addresses")
     batch = await get_batch(batch_id)
-    start = plan_start(workflow_id or FETCH_WORKFLOW, param_id, batch_id=batch_id, priority=priority, now=None)
+    start = await plan_start(workflow_id or FETCH_WORKFLOW, param_id, batch_id=batch_id, priority=priority, now=None)
     see_that_it_ingests(start.workflow)
     runs = [NewRun(input=fetch.as_input(), params=run_params(start, fetch.source)) for fetch in fetches]
 

@@ -13,8 +13,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.starting import newest_place, plan_start, run_params
-from soliplex.ingester.lib.wf.operations.runs import NewRun
-from soliplex.ingester.lib.wf.operations.starting import add_runs, hold_group
+from soliplex.ingester.lib.wf.operations.runs import NewRun, add_runs, hold_group
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
 
@@ -32,7 +31,7 @@ async def join_group(
 
     A step may be repeated after it did its work, and two places may hold the same content: either way there is one run.
     """
-    start = plan_start(workflow_id, param_id, batch_id=batch_id, priority=priority, now=None)
+    start = await plan_start(workflow_id, param_id, batch_id=batch_id, priority=priority, now=None)
 
     def script() -> Script[int]:
         # The document first, then the group: the order in which others take these locks.

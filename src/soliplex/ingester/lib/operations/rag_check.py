@@ -31,8 +31,7 @@ from soliplex.ingester.lib.operations.starting import newest_place, plan_start, 
 from soliplex.ingester.lib.rag.inspection import RagContents, contents_of
 from soliplex.ingester.lib.rag.metadata import Placement
 from soliplex.ingester.lib.rag.writing import delete_by_ids, rag_id
-from soliplex.ingester.lib.wf.operations.runs import NewRun
-from soliplex.ingester.lib.wf.operations.starting import Start, add_runs, new_group
+from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, add_runs, new_group
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
 GROUP: Final = "verify-db --repair"
@@ -149,7 +148,7 @@ async def _store_again(check: RagCheck, ids: Sequence[str]) -> list[int]:
         by_way[check.ways[each]].append(check.hashes[each])
     groups: list[int] = []
     for (workflow_id, param_id), hashes in sorted(by_way.items()):
-        start = plan_start(workflow_id, param_id, batch_id=None, priority=0, now=None)
+        start = await plan_start(workflow_id, param_id, batch_id=None, priority=0, now=None)
         groups.append(await Database.transact(_start(start, hashes)))
     if groups:
         work_is_ready()

@@ -18,8 +18,8 @@ from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, checked_integer, unstorable_in
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
-from soliplex.ingester.lib.wf.operations.runs import NewRun
-from soliplex.ingester.lib.wf.operations.starting import Start, add_runs, hold_group, new_group
+from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions, pin
+from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, add_runs, hold_group, new_group
 from soliplex.ingester.lib.wf.registry import effective_parameters
 from soliplex.ingester.lib.wf.views import get_run_group, get_run_with_steps
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
@@ -47,7 +47,7 @@ async def start_workflows(
     With `only_unparsed`, the batch's newest group of the same workflow and parameters is taken up again, and only
     documents without a run in it get one.
     """
-    start = plan_start(workflow_id, param_id, batch_id=batch_id, priority=priority, now=now)
+    start = await plan_start(workflow_id, param_id, batch_id=batch_id, priority=priority, now=now)
 
     def script() -> Script[tuple[int, list[int]]]:
         name, source = yield from _hold_batch(batch_id)
@@ -74,7 +74,7 @@ async def start_document_workflow(
     now: datetime | None = None,
 ) -> tuple[WorkflowRun, Sequence[RunStep]]:
     """Start one run, in a group of its own, for a document that is stored already."""
-    start = plan_start(workflow_id, param_id, batch_id=None, priority=priority, now=now)
+    start = await plan_start(workflow_id, param_id, batch_id=None, priority=priority, now=now)
 
     def script() -> Script[int]:
         if unstorable_in(doc_hash) or not (yield SQL.lock_document(hash=doc_hash)):
@@ -117,7 +117,7 @@ def start_run(start: Start, doc_hash: str, source: str | None) -> Script[tuple[i
 
 def run_params(start: Start, source: str | None, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a run says of itself to clients and handlers, in the words of the field."""
-    told = {"param_id": start.params.id, "workflow_id": start.workflow.id, "source": source}
+    told = {"param_id": start.param_id, "workflow_id": start.workflow.id, "source": source}
     return {name: value for name, value in told.items() if value is not None} | dict(more or {})
 
 
@@ -134,12 +134,13 @@ def newest_place(doc_hash: str) -> Script[NewestPlace]:
     return NewestPlace(rows[0]["batch_id"], rows[0]["source"]) if rows else NewestPlace()
 
 
-def plan_start(
+async def plan_start(
     workflow_id: str | None, param_id: str | None, *, batch_id: int | None, priority: int, now: datetime | None
 ) -> Start:
     """What is to be run, by definitions that are known; what is None is the default of the settings."""
     settings, registry = get_settings(), get_registry()
-    workflow = registry.workflow(workflow_id or settings.default_workflow_id)
+    await learn_definitions()
+    workflow = await find_workflow(workflow_id or settings.default_workflow_id)
     params = registry.parameter_set(param_id or settings.default_param_id)
     return Start(
         workflow=workflow,
@@ -148,6 +149,7 @@ def plan_start(
         priority=checked_integer("priority", priority),
         resource_keys=resource_keys(workflow, params),
         now=now or utcnow(),
+        definition_id=await pin(workflow),
     )
 
 
@@ -180,5 +182,5 @@ def _hold_batch(batch_id: int) -> Script[tuple[str, str]]:
 
 
 def _newest_group(start: Start) -> Script[int | None]:
-    rows = yield SQL.newest_group(batch_id=start.batch_id, workflow_id=start.workflow.id, param_id=start.params.id)
+    rows = yield SQL.newest_group(batch_id=start.batch_id, workflow_id=start.workflow.id, param_id=start.param_id)
     return rows[0]["id"] if rows else None

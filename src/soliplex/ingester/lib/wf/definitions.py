@@ -135,6 +135,8 @@ class WorkflowDefinition:
     """The steps that depend on nothing."""
     leaf_steps: tuple[StepDefinition, ...] = field(init=False, compare=False, repr=False)
     """The steps nothing depends on: their output is the run's."""
+    stored_form: tuple[str, str] | None = field(default=None, init=False, compare=False, repr=False)
+    """As `wf/stored_form.py` writes it, once somebody has asked for it."""
     _by_key: dict[str, StepDefinition] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

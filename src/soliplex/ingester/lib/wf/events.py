@@ -13,9 +13,10 @@ from soliplex.ingester.lib.models import LifeCycleEvent
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.wf.definitions import EventHandler
-from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
+from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.stored import stored
 
 ONLY_WITH_HANDLER: Final = frozenset(
     {LifeCycleEvent.ITEM_START, LifeCycleEvent.ITEM_END, LifeCycleEvent.STEP_START, LifeCycleEvent.STEP_END}
@@ -80,6 +81,8 @@ class Outbox:
 
     def _look_up(self, workflow_id: str, event: LifeCycleEvent) -> tuple[EventHandler, ...]:
         try:
-            return self._registry.workflow(workflow_id).handlers_for(event)
-        except (UnknownDefinitionError, DefinitionError):
-            return ()  # the definition is gone: what it asked for cannot be known, and the run must end all the same
+            workflow = self._registry.find_workflow(workflow_id) or stored().listening(workflow_id)
+        except DefinitionError:
+            workflow = None
+        # If the definition is gone, what it asked for cannot be known, and the run must end all the same.
+        return workflow.handlers_for(event) if workflow is not None else ()

@@ -20,7 +20,6 @@ from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
 from soliplex.ingester.lib.models import Database, Isolation, RunStatus
 from soliplex.ingester.lib.models.transactions import json_of, single
 from soliplex.ingester.lib.storable import holds_escaped_nul
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.conditions import Condition, Repeat
 from soliplex.ingester.lib.wf.deadlines import LONG, Deadlines
 from soliplex.ingester.lib.wf.definitions import StepDefinition
@@ -38,9 +37,11 @@ from soliplex.ingester.lib.wf.handlers import (
     arguments_for,
     names_for_conditions,
     resolve,
+    workflow_of,
 )
 from soliplex.ingester.lib.wf.isolation import ProcessPool, run_inline
 from soliplex.ingester.lib.wf.links import insist
+from soliplex.ingester.lib.wf.operations.definitions import find_workflow, pin
 from soliplex.ingester.lib.wf.probes import NoProbe, Probe
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
@@ -136,7 +137,15 @@ class Executor:
             raise
         except BaseException as exc:  # noqa: BLE001  a handler may raise anything, exit, or panic in Rust: its error
             return [errored(step, exc, started_at) for step in steps]
-        return [self._result(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
+        return [await self._outcome(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
+
+    async def _outcome(self, step: ClaimedStep, output: Any, started_at: datetime) -> Result:
+        if not isinstance(output, Subflow):
+            return self._result(step, output, started_at)
+        try:
+            return self._result(step, output, started_at, await insist(lambda: _new_subflow(output)))
+        except PermanentError as exc:
+            return errored(step, exc, started_at)
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
         at_hand = arguments_at_hand(handler, steps[0])
@@ -174,12 +183,14 @@ class Executor:
     def _timeout_of(self, step: ClaimedStep) -> float | None:
         return step.timeout or self._default_timeout
 
-    def _result(self, step: ClaimedStep, output: Any, started_at: datetime) -> Result:
+    def _result(
+        self, step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSubflow | None = None
+    ) -> Result:
         if isinstance(output, Exception):
             return errored(step, output, started_at)
         try:
             if isinstance(output, Again | Wait | Subflow):
-                return _parked(step, output)
+                return _parked(step, output, subflow)
             text = None if output is None else storable_json(output)
         except PermanentError as exc:
             return errored(step, exc, started_at)
@@ -241,13 +252,9 @@ class Search:
 
 
 def definition_of(step: ClaimedStep) -> StepDefinition:
-    """The step as its workflow defines it now."""
+    """The step as its workflow defines it: in the version that its run is pinned to, or else as files define it now."""
     try:
-        workflow = get_registry().workflow(step.workflow_id)
-    except UnknownDefinitionError as exc:
-        raise CannotExecute(str(exc)) from exc
-    try:
-        return workflow.step(step.name)
+        return workflow_of(step).step(step.name)
     except NotFoundError as exc:
         raise CannotExecute(f"workflow {step.workflow_id!r} no longer has a step {step.name!r}") from exc
 
@@ -318,10 +325,9 @@ def _repeated(repeat: Repeat, step: ClaimedStep, output: Any, names: Mapping[str
     return Again(output, repeat.delay)
 
 
-def _parked(step: ClaimedStep, wish: Wish) -> Parked:
+def _parked(step: ClaimedStep, wish: Wish, subflow: NewSubflow | None) -> Parked:
     """What is recorded of a step whose handler asks to be called again."""
     state = None if wish.state is None else storable_json(wish.state)
-    subflow = None
     match wish:
         case Again():
             awaits, delay = None, check_duration("delay", wish.delay)
@@ -329,7 +335,6 @@ def _parked(step: ClaimedStep, wish: Wish) -> Parked:
             awaits, delay = wish.key, _limit(wish.timeout)
         case Subflow():
             awaits, delay = f":subflow:{step.id}:{step.row['repeats']}", _limit(wish.timeout)
-            subflow = _new_subflow(wish)
     return Parked(
         step_id=step.id,
         run_id=step.run_id,
@@ -345,10 +350,11 @@ def _limit(timeout: timedelta | float | None) -> timedelta | None:
     return None if timeout is None else check_duration("timeout", timeout)
 
 
-def _new_subflow(wish: Subflow) -> NewSubflow:
+async def _new_subflow(wish: Subflow) -> NewSubflow:
     storable_json(wish.input)
     try:
-        return NewSubflow(get_registry().workflow(wish.workflow_id), wish.input)
+        workflow = await find_workflow(wish.workflow_id)
+        return NewSubflow(workflow, wish.input, await pin(workflow))
     except UnknownDefinitionError as exc:
         raise PermanentError(str(exc)) from exc
 

@@ -23,9 +23,11 @@ from typing import Any, Final
 from soliplex.ingester.lib.models import Database, Isolation, RunGroup, StepConfig, WorkflowRun
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.errors import CannotExecute, PermanentError
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.errors import CannotExecute, PermanentError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.extensions import extensions_loaded
 from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.work import ClaimedStep
 
 type Loader = Callable[[Sequence[ClaimedStep]], Awaitable[Sequence[Any]]]
@@ -137,9 +139,23 @@ class StepContext:
         return self.arguments[name]
 
 
+def workflow_of(step: ClaimedStep) -> WorkflowDefinition:
+    """The workflow of the step: the version that its run is pinned to, or else what files define now."""
+    definition_id = step.run["definition_id"]
+    if definition_id is not None:
+        pinned = stored().version(definition_id)
+        if pinned is None:
+            raise CannotExecute(f"the version of workflow {step.workflow_id!r} that the run keeps to cannot be read")
+        return pinned
+    try:
+        return get_registry().workflow(step.workflow_id)
+    except UnknownDefinitionError as exc:
+        raise CannotExecute(str(exc)) from exc
+
+
 _AT_HAND: Final[dict[str, Callable[[ClaimedStep], Any]]] = {
     "run_step": ClaimedStep.run_step,
-    "workflow_def": lambda step: get_registry().workflow(step.workflow_id),
+    "workflow_def": workflow_of,
     "run_params": lambda step: json_of(step.run, "run_params"),
     "doc_hash": lambda step: step.run["doc_id"],
     "doc_id": lambda step: step.run["doc_id"],

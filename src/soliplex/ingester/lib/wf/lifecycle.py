@@ -18,8 +18,7 @@ from uuid import uuid4
 
 from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun
 from soliplex.ingester.lib.wf import operations
-from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.definitions import EventHandler
+from soliplex.ingester.lib.wf.definitions import EventHandler, WorkflowDefinition
 from soliplex.ingester.lib.wf.duties import Duty
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.execution import is_cancelled, message_of
@@ -27,8 +26,10 @@ from soliplex.ingester.lib.wf.handlers import Handler, resolve
 from soliplex.ingester.lib.wf.isolation import run_inline
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, insist
 from soliplex.ingester.lib.wf.operations import Delivery
+from soliplex.ingester.lib.wf.operations.definitions import find_workflow
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.retries import Backoff, usual_backoff
+from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.wakeup import Doorbell
 
 _log = logging.getLogger(__name__)
@@ -163,7 +164,8 @@ async def call_event_handler(delivery: Delivery, *, timeout: float | None) -> No
     """Call the handler of an event."""
     group, run, step = await insist(lambda: _load(delivery))
     assert group is not None, "an event is deleted with its group"
-    definition = _definition(group.workflow_definition_id, delivery)
+    workflow = await insist(lambda: _workflow_of(group))
+    definition = _definition(workflow, delivery)
     handler = resolve(definition.method)
     available: dict[str, Any] = {
         "event": delivery.event,
@@ -178,7 +180,7 @@ async def call_event_handler(delivery: Delivery, *, timeout: float | None) -> No
         "doc_hash": run.doc_id if run else None,
         "run_step": step,
         "step_id": delivery.step_id,
-        "workflow_def": get_registry().workflow(group.workflow_definition_id),
+        "workflow_def": workflow,
         **definition.parameters,
     }
     await run_inline(handler.function, _chosen(handler, available), timeout=timeout)
@@ -192,12 +194,16 @@ async def _load(delivery: Delivery) -> tuple[RunGroup | None, WorkflowRun | None
     return group, run, step
 
 
-def _definition(workflow_id: str, delivery: Delivery) -> EventHandler:
-    for handler in get_registry().workflow(workflow_id).handlers_for(delivery.event):
+async def _workflow_of(group: RunGroup) -> WorkflowDefinition:
+    return stored().listening(group.workflow_definition_id) or await find_workflow(group.workflow_definition_id)
+
+
+def _definition(workflow: WorkflowDefinition, delivery: Delivery) -> EventHandler:
+    for handler in workflow.handlers_for(delivery.event):
         if handler.name == delivery.handler_name:
             return handler
     raise PermanentError(
-        f"workflow {workflow_id!r} no longer has a handler {delivery.handler_name!r} of {delivery.event}"
+        f"workflow {workflow.id!r} no longer has a handler {delivery.handler_name!r} of {delivery.event}"
     )
 
 

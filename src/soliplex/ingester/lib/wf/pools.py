@@ -31,6 +31,7 @@ from soliplex.ingester.lib.wf.handlers import Handler, Weights, resolve
 from soliplex.ingester.lib.wf.links import Doubts, SteadyLink, insist
 from soliplex.ingester.lib.wf.metrics import Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
+from soliplex.ingester.lib.wf.operations.definitions import load_versions
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.wakeup import Doorbell
 from soliplex.ingester.lib.wf.work import ClaimedStep, Released
@@ -303,6 +304,7 @@ class ConsumerPool:
             if self._services.probe is not None:
                 await self._services.probe.reach("after_claim")
             self._services.on_claimed(claim)
+            await load_versions({step.run["definition_id"] for step in claim.steps})
         except BaseException:
             self._release(claim.steps)
             raise

@@ -1,5 +1,8 @@
 """The workflows and parameter sets there are: read from files, kept up to date while they change, looked up by id.
 
+Beside files and code there is a third place, the database (`wf/stored.py`): what this process knows of the parameter
+sets there is found here, too.
+
 A lookup costs a dictionary access and a look at the clock; at most twice a second it looks at the files as well. A file
 that becomes invalid leaves its last good definition in use, so an unfortunate edit cannot stop runs under way. Where an
 event loop would have to wait while much is read, a thread reads it, and until then lookups give what is known.
@@ -32,6 +35,7 @@ from soliplex.ingester.lib.wf.definitions import (
 )
 from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError, nearest_names
 from soliplex.ingester.lib.wf.reading import JsonValue
+from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.yaml_source import LARGEST_FILE
 
 SECONDS_BETWEEN_CHECKS: Final = 0.5
@@ -81,6 +85,13 @@ class Registry:
         index = self._workflows
         return self._registered.get(workflow_id) or index.by_id.get(workflow_id) or index.refuse(workflow_id)
 
+    def find_workflow(self, workflow_id: str) -> WorkflowDefinition | None:
+        """As `workflow`; None where neither a file nor code defines it."""
+        try:
+            return self.workflow(workflow_id)
+        except UnknownDefinitionError:
+            return None
+
     def workflows(self) -> tuple[WorkflowDefinition, ...]:
         """Give all workflows, by id."""
         self._refresh_when_due()
@@ -89,19 +100,20 @@ class Registry:
     def listening_workflows(self) -> list[WorkflowDefinition]:
         """Give the workflows that handle events."""
         self._refresh_when_due()
-        in_files = (workflow for workflow in self._listening_files if workflow.id not in self._registered)
-        return [*in_files, *self._listening.values()]
+        in_files = [workflow for workflow in self._listening_files if workflow.id not in self._registered]
+        known = {*self._workflows.by_id, *self._registered} if (others := stored().listening_workflows()) else set()
+        return [*in_files, *self._listening.values(), *(each for each in others if each.id not in known)]
 
     def parameter_set(self, set_id: str) -> ParameterSet:
         """Give the parameter set with this id; an id whose file is invalid raises that file's error."""
         self._refresh_when_due()
         index = self._parameter_sets
-        return index.by_id.get(set_id) or index.refuse(set_id)
+        return index.by_id.get(set_id) or stored().parameter_set(set_id) or index.refuse(set_id)
 
     def parameter_sets(self) -> tuple[ParameterSet, ...]:
         """Give all parameter sets, by id."""
         self._refresh_when_due()
-        return _ordered(self._parameter_sets.by_id)
+        return _ordered({**stored().parameter_sets(), **self._parameter_sets.by_id})
 
     def errors(self) -> Mapping[Path, DefinitionError]:
         """Give what is wrong, by file, now."""

@@ -42,6 +42,7 @@ from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.memory import give_memory_back
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, priorities_of_ready
+from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
 from soliplex.ingester.lib.wf.operations.signals import deliver_signals
@@ -165,6 +166,7 @@ class Worker:
         try:
             # What is held under our name was another's, who is dead: we have the lock that it would hold.
             await operations.give_back_all(self.id, now=self._clock())
+            await learn_definitions()
             await self._check_in()
         except BaseException:
             await self._leave()

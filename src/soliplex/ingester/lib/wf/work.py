@@ -173,6 +173,8 @@ class NewSubflow:
 
     workflow: WorkflowDefinition
     input: Any
+    definition_id: int | None
+    """The stored version of the workflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

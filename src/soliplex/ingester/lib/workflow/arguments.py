@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from soliplex.ingester.lib.models import Database, Document, DocumentURI, loaded
 from soliplex.ingester.lib.models.transactions import Rows, json_of
-from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.handlers import provide
+from soliplex.ingester.lib.wf.handlers import provide, workflow_of
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow import executing
 from soliplex.ingester.lib.workflow.skipping import Decision, decisions_of, reason_to_skip
@@ -72,7 +71,7 @@ def _before(step: ClaimedStep, rows: Rows, decisions: Sequence[Decision]) -> dic
         if row["workflow_run_id"] == step.run_id and row["workflow_step_number"] < step.row["workflow_step_number"]
     ]
     if decisions:
-        workflow = get_registry().workflow(step.workflow_id)
+        workflow = workflow_of(step)
         mine = [row for row in mine if reason_to_skip(row["workflow_step_name"], workflow, decisions) is None]
     return {row["step_type"]: Earlier(row["step_config_id"], json_of(row, "config_json") or {}) for row in mine}
 

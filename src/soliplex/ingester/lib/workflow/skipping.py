@@ -21,9 +21,8 @@ from typing import Any, Final, NamedTuple, cast
 from soliplex.ingester.lib.models import Database, WorkflowStepType
 from soliplex.ingester.lib.models.transactions import json_of
 from soliplex.ingester.lib.wf import graph
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
-from soliplex.ingester.lib.wf.handlers import BATCH_WANTS, StepContext, provide
+from soliplex.ingester.lib.wf.handlers import BATCH_WANTS, StepContext, provide, workflow_of
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.sql import SQL
 
@@ -40,7 +39,7 @@ class Decision(NamedTuple):
 
 async def decisions_of(steps: Sequence[ClaimedStep]) -> dict[int, list[Decision]]:
     """The decisions made in the runs of these steps; runs whose workflow cannot decide anything cost nothing."""
-    runs = sorted({step.run_id for step in steps if _can_decide(get_registry().workflow(step.workflow_id))})
+    runs = sorted({step.run_id for step in steps if _can_decide(workflow_of(step))})
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     if runs:
         for row in await Database.read(SQL.outputs_of_runs(ids=runs, types=list(DECIDING))):
@@ -109,10 +108,7 @@ def _can_decide(workflow: WorkflowDefinition) -> bool:
 
 async def _reasons(steps: Sequence[ClaimedStep]) -> list[str | None]:
     decisions = await decisions_of(steps)
-    return [
-        reason_to_skip(step.name, get_registry().workflow(step.workflow_id), decisions.get(step.run_id, ()))
-        for step in steps
-    ]
+    return [reason_to_skip(step.name, workflow_of(step), decisions.get(step.run_id, ())) for step in steps]
 
 
 provide(ASKED_FOR, _reasons)

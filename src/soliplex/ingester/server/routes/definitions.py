@@ -12,10 +12,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet
-from soliplex.ingester.lib.wf.parameter_files import delete_parameter_set, save_parameter_set
+from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions
+from soliplex.ingester.lib.wf.parameter_sets import delete_parameter_set, save_parameter_set
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Text
 from soliplex.ingester.server.routes.spellings import route
@@ -23,7 +23,7 @@ from soliplex.ingester.server.routes.spellings import route
 router = APIRouter(prefix="/workflow", tags=["workflow"])
 
 LARGEST_YAML = 64 << 10
-"""Twenty times the largest that is shipped. Other processes read it on their event loops when they notice the file."""
+"""Twenty times the largest that is shipped."""
 AS_YAML: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/yaml": {"example": "id: batch\nname: Batch Workflow\n"}, "application/json": {}}}
 }
@@ -43,7 +43,7 @@ class ListedParameterSet(Listed):
 
 
 class Saved(BaseModel):
-    """Where a parameter set was saved."""
+    """That a parameter set is saved, in the database, where all servers and workers find it."""
 
     message: str
     id: str
@@ -70,17 +70,19 @@ async def list_definitions() -> list[Listed]:
 )
 async def get_definition(workflow_id: Text, request: Request) -> Response:
     """As YAML; as JSON for `Accept: application/json`."""
-    return await _file(get_registry().workflow(workflow_id).text, request)
+    return await _file((await find_workflow(workflow_id)).text, request)
 
 
 @route(router, "GET", "/param-sets", summary="Parameter sets, by id")
 async def list_parameter_sets() -> list[ListedParameterSet]:
+    await learn_definitions()
     return [_listed(each) for each in get_registry().parameter_sets()]
 
 
 @route(router, "GET", "/param-sets/target/{target:path}", summary="Parameter sets that store into a RAG database")
 async def list_parameter_sets_of_target(target: Text) -> list[ListedParameterSet]:
     """Those whose `store.data_dir` is the target."""
+    await learn_definitions()
     return [_listed(each) for each in get_registry().parameter_sets() if _target_of(each) == target]
 
 
@@ -94,6 +96,7 @@ async def list_parameter_sets_of_target(target: Text) -> list[ListedParameterSet
 )
 async def get_parameter_set(set_id: Text, request: Request) -> Response:
     """As YAML; as JSON for `Accept: application/json`."""
+    await learn_definitions()
     return await _file(get_registry().parameter_set(set_id).text, request)
 
 
@@ -113,10 +116,15 @@ async def create_parameter_set(
         ),
     ],
 ) -> Saved:
-    """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused."""
-    folder, check = get_settings().user_param_dir, operations.check_target
-    saved = await asyncio.to_thread(save_parameter_set, get_registry(), folder, yaml_content, check=check)
-    return Saved(message=f"Parameter set {saved.id} saved", id=saved.id, file_path=str(saved.source_path))
+    """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused.
+
+    `file_path` names the place in the database. All servers and workers use the parameter set at once.
+    """
+    saved = await save_parameter_set(get_registry(), yaml_content, check=operations.check_target)
+    set_id = saved.params.id
+    return Saved(
+        message=f"Parameter set {set_id} saved", id=set_id, file_path=f"database:definition/{saved.definition_id}"
+    )
 
 
 @route(

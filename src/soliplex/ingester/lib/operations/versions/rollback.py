@@ -36,7 +36,7 @@ from soliplex.ingester.lib.operations.versions.finding import (
 )
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
-from soliplex.ingester.lib.wf.operations.starting import Start
+from soliplex.ingester.lib.wf.operations.runs import Start
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
 TRIES: Final = 20
@@ -65,9 +65,11 @@ async def roll_back(
         await _see_that_it_is_stored(place, chosen)
         moment = now or utcnow()
         if workflow_id or param_id:
-            starts = [plan_start(workflow_id, param_id, batch_id=place.batch_id, priority=priority, now=moment)]
+            starts = [await plan_start(workflow_id, param_id, batch_id=place.batch_id, priority=priority, now=moment)]
         else:
-            starts = _starts(await _ways(chosen.hash, place.doc_hash), place, chosen, priority=priority, now=moment)
+            starts = await _starts(
+                await _ways(chosen.hash, place.doc_hash), place, chosen, priority=priority, now=moment
+            )
         try:
             done = await Database.transact(_roll_back(place, chosen, starts, moment))
         except _ChangedMeanwhileError:
@@ -115,13 +117,13 @@ async def _ways(chosen: str, present: str) -> list[_Way]:
     return list(dict.fromkeys((row["workflow_definition_id"], row["param_definition_id"]) for row in ordered))
 
 
-def _starts(ways: Sequence[_Way], place: Place, chosen: Version, *, priority: int, now: datetime) -> list[Start]:
+async def _starts(ways: Sequence[_Way], place: Place, chosen: Version, *, priority: int, now: datetime) -> list[Start]:
     """One run for each RAG database that must follow; where none is written, one run in all."""
     starts: list[Start] = []
     reached: set[str] = set()
     for workflow_id, param_id in ways:
         try:
-            start = plan_start(workflow_id, param_id, batch_id=place.batch_id, priority=priority, now=now)
+            start = await plan_start(workflow_id, param_id, batch_id=place.batch_id, priority=priority, now=now)
         except UnknownDefinitionError as exc:
             problem = f"what processed version {chosen.version} of {place.uri!r} is not defined any more"
             raise ConflictError(f"{problem} ({exc}): name a workflow and a parameter set that are") from exc
@@ -150,7 +152,7 @@ def _roll_back(place: Place, chosen: Version, starts: Iterable[Start], now: date
     runs: list[StartedRun] = []
     for start in starts:
         group_id, run_id = yield from start_run(start, chosen.hash, place.source)
-        runs.append(StartedRun(group_id, run_id, start.workflow.id, start.params.id))
+        runs.append(StartedRun(group_id, run_id, start.workflow.id, start.param_id))
     done = replace(_unchanged(place, chosen.version), version=version, hash=chosen.hash, is_changed=True)
     return replace(done, runs=runs)
 

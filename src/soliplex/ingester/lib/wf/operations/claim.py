@@ -24,7 +24,9 @@ from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Link, Row, Rows, Script, datetime_of
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox, listeners_at_the_start
+from soliplex.ingester.lib.wf.operations.definitions import learn_definitions, learned
 from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.work import ClaimedStep, claimed_step
 
 DEFAULT_LOCK_TTL: Final = timedelta(minutes=5)
@@ -98,6 +100,8 @@ async def _first(source: Link, scripts: Iterable[Script[Claim]]) -> Claim | None
     """What the first of the scripts brings that brings anything. Each is a transaction of its own."""
     for script in scripts:
         claim = await source.transact(script)
+        if claim.lost_race:
+            await learn_definitions(source)  # it may be for want of them that nothing was claimed
         if claim.steps or claim.lost_race:
             return claim
     return None
@@ -187,7 +191,10 @@ def _claim_plain(holder: _Holder, kinds: Sequence[str]) -> Script[Claim]:
 
 def _claim_at_once(holder: _Holder, kinds: Sequence[str], listeners: list[dict[str, Any]]) -> Script[Claim]:
     found = yield SQL.postgres.claim_and_start(
-        types=kinds, listeners=Json(listeners), **holder.claim(holder.limit)
+        types=kinds,
+        listeners=Json(listeners),
+        known_definitions=stored().known_up_to,
+        **holder.claim(holder.limit),
     ).last()
     rows: dict[str, list[Row]] = {"step": [], "run": [], "busy": [], "delivery": []}
     for row in found:
@@ -274,6 +281,7 @@ def _place_in_queue(step: ClaimedStep) -> tuple[int, int, int]:
 def _begin_runs(run_ids: set[int], outbox: Outbox, now: datetime) -> Script[dict[int, Row]]:
     """Begin those of the runs that wait. Gives all of them, as they are then."""
     begun = yield SQL.start_runs(ids=sorted(run_ids), now=now)
+    yield from learned(begun)
     runs = {run["id"]: run for run in begun}
     if len(runs) < len(run_ids):
         others = yield SQL.claimed_runs(ids=sorted(run_ids - runs.keys()))

@@ -16,6 +16,7 @@ from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.belonging import groups_ended
+from soliplex.ingester.lib.wf.operations.definitions import learned_all
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL
 
@@ -51,6 +52,7 @@ def _shrink_groups(runs: Sequence[Row], now: datetime) -> Script[None]:
     by_group: defaultdict[int, list[RunStatus]] = defaultdict(list)
     for run in runs:
         by_group[run["run_group_id"]].append(RunStatus(run["status"]))
+    yield from learned_all()
     outbox, ended = Outbox(get_registry()), list[Row]()
     for group_id in sorted(by_group):
         yield from _shrink_group(group_id, by_group[group_id], outbox, ended, now)

@@ -25,6 +25,7 @@ from soliplex.ingester.lib.models.transactions import Link, Row, Script
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.belonging import groups_ended
+from soliplex.ingester.lib.wf.operations.definitions import learned
 from soliplex.ingester.lib.wf.operations.parking import park
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import (
@@ -183,6 +184,7 @@ def settlement_for_steps(results: Sequence[Result], now: datetime) -> Script[Set
 def settlement_for_runs(run_ids: Iterable[int], now: datetime) -> Script[Settlement]:
     """Hold the runs, and begin to work out what follows for them."""
     rows = yield SQL.lock_runs(ids=sorted(run_ids))
+    yield from learned(rows)
     return Settlement(now, {row["id"]: row for row in rows})
 
 

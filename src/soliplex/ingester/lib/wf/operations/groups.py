@@ -15,6 +15,7 @@ from soliplex.ingester.lib.models.transactions import Row, Script, single
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.belonging import groups_began, groups_ended
+from soliplex.ingester.lib.wf.operations.definitions import learned_all
 from soliplex.ingester.lib.wf.operations.finish import settlement_for_runs, tell_parent, why_it_failed
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
@@ -201,6 +202,7 @@ def _note_change(before: Row, run: Row, now: datetime) -> Script[None]:
         completed = run["status"] == RunStatus.COMPLETED
         if completed and run["doc_id"] is None:
             yield SQL.gather_run_outputs(ids=[run["id"]])
+        yield from learned_all()
         outbox = Outbox(get_registry())
         outbox.add(
             LifeCycleEvent.ITEM_END if completed else LifeCycleEvent.ITEM_FAILED,
@@ -233,6 +235,7 @@ def _recount_group(group_id: int, now: datetime) -> Script[bool]:
     )
     ended = status.is_final and before["status"] not in _ENDED
     if ended:
+        yield from learned_all()
         outbox = Outbox(get_registry())
         outbox.add(LifeCycleEvent.GROUP_END, workflow_id=before["workflow_definition_id"], group_id=group_id)
         yield from outbox.write(now)

@@ -25,7 +25,7 @@ from soliplex.ingester.lib.models.columns import to_sqlite_text
 from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.models.workflows import NEVER
-from soliplex.ingester.lib.wf.operations.runs import NewRun, Plan, start_one
+from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, start_one
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import NewSubflow, Parked
 
@@ -53,9 +53,15 @@ def park(results: Sequence[Parked], settlement: Settlement) -> Script[None]:
 
 def _start_subflow(row: Row, result: Parked, new: NewSubflow, settlement: Settlement) -> Script[None]:
     """Start the run that a step has just been parked for. Its key is the key of the signal that its end will send."""
-    plan = Plan(new.workflow, None, None, row["priority"], {}, settlement.now)
+    start = Start(
+        workflow=new.workflow,
+        params=None,
+        priority=row["priority"],
+        now=settlement.now,
+        definition_id=new.definition_id,
+    )
     run = NewRun(input=new.input, key=result.awaits, parent_step_id=row["id"])
-    yield from start_one(plan, f"{new.workflow.id} for step {row['id']}", run)
+    yield from start_one(start, f"{new.workflow.id} for step {row['id']}", run)
     settlement.finished.note_ready_types((step.type for step in new.workflow.first_steps), row["priority"])
 
 

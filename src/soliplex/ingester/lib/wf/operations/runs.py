@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.storable import checked_key
 from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.belonging import groups_began
+from soliplex.ingester.lib.wf.operations.definitions import pin
 from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
@@ -75,9 +76,16 @@ async def create_run_group(
     now: datetime | None = None,
 ) -> Created:
     """Start a group with these runs. `resource_keys` gives steps, by key, the resource each needs to itself."""
-    plan = Plan(workflow, params, batch_id, priority, resource_keys or {}, now or utcnow())
-
-    created = await Database.transact(_insert_group(plan, name, runs))
+    start = Start(
+        workflow=workflow,
+        params=params,
+        batch_id=batch_id,
+        priority=priority,
+        resource_keys=resource_keys or {},
+        now=now or utcnow(),
+        definition_id=await pin(workflow),
+    )
+    created = await Database.transact(_insert_group(start, name, runs))
     work_is_ready()
     return created
 
@@ -94,15 +102,19 @@ async def create_runs(
     now: datetime | None = None,
 ) -> Created:
     """Add runs to a group."""
-    plan = Plan(workflow, params, batch_id, priority, resource_keys or {}, now or utcnow())
+    start = Start(
+        workflow=workflow,
+        params=params,
+        batch_id=batch_id,
+        priority=priority,
+        resource_keys=resource_keys or {},
+        now=now or utcnow(),
+        definition_id=await pin(workflow),
+    )
 
     def script() -> Script[Created]:
-        rows = yield SQL.lock_group(group_id=group_id)
-        if not rows:
-            raise NotFoundError("run group", group_id)
-        if rows[0]["cancel_requested_at"] is not None:
-            raise ConflictError(f"run group {group_id} was cancelled: start a new one, or retry it first")
-        run_ids = yield from add_runs(plan, group_id, runs)
+        yield from hold_group(group_id)
+        run_ids = yield from add_runs(start, group_id, runs)
         return Created(group_id, run_ids)
 
     created = await Database.transact(script())
@@ -138,107 +150,144 @@ async def start_run(
     _check_times(start_at, deadline, moment)
     if new.key is not None:
         checked_key(new.key)
-    plan = Plan(workflow, params, None, priority, resource_keys or {}, moment, start_at, deadline)
+    start = Start(
+        workflow=workflow,
+        params=params,
+        priority=priority,
+        resource_keys=resource_keys or {},
+        now=moment,
+        start_at=start_at,
+        deadline=deadline,
+        definition_id=await pin(workflow),
+    )
     try:
-        started = await Database.transact(start_one(plan, name, new))
+        started = await Database.transact(start_one(start, name, new))
     except UniqueViolationError as exc:
         if exc.constraint_name != RUN_KEY_INDEX:
             raise
         # Another process started it between the look and the insertion, and has committed.
-        started = await Database.transact(start_one(plan, name, new))
+        started = await Database.transact(start_one(start, name, new))
     if started.is_new:
         work_is_ready()
     return started
 
 
 def _check_times(start_at: datetime | None, deadline: datetime | None, now: datetime) -> None:
-    for field, moment in (("start_at", start_at), ("deadline", deadline)):
+    for name, moment in (("start_at", start_at), ("deadline", deadline)):
         if moment is not None and moment.tzinfo is None:
-            raise InvalidInputError(field, f"is {moment}, without a time zone; give one, such as UTC")
+            raise InvalidInputError(name, f"is {moment}, without a time zone; give one, such as UTC")
     if deadline is not None and deadline <= (start_at or now):
         raise InvalidInputError("deadline", f"is {deadline}, before the run can begin; give a later moment")
 
 
-def start_one(plan: Plan, name: str | None, run: NewRun) -> Script[StartedRun]:
+def start_one(start: Start, name: str | None, run: NewRun) -> Script[StartedRun]:
     """Insert one run, in a group of its own, unless the workflow has a run with its key."""
     if run.key is not None:
-        found = yield SQL.run_by_key(workflow_id=plan.workflow.id, run_key=run.key)
+        found = yield SQL.run_by_key(workflow_id=start.workflow.id, run_key=run.key)
         if found:
             return StartedRun(found[0]["id"], found[0]["run_group_id"], is_new=False)
-    created = yield from _insert_group(plan, name, [run])
+    created = yield from _insert_group(start, name, [run])
     return StartedRun(created.run_ids[0], created.group_id, is_new=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What is to be run, when and how urgently."""
+
     workflow: WorkflowDefinition
     params: ParameterSet | None
-    batch_id: int | None
-    priority: int
-    resource_keys: Mapping[str, str]
+    batch_id: int | None = None
+    priority: int = 0
+    resource_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     now: datetime
+    definition_id: int | None
+    """The stored version that the runs are pinned to, as `pin` gives it."""
     start_at: datetime | None = None
     """Before this moment no step begins."""
     deadline: datetime | None = None
     """At this moment a run that has not ended fails."""
 
+    @property
+    def param_id(self) -> str:
+        return self.params.id if self.params is not None else ""
 
-def add_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
+
+def new_group(start: Start, name: str | None, *, runs: int = 0) -> Script[int]:
+    """Insert a group without runs; `runs` of them are to follow in the same transaction."""
+    rows = yield SQL.insert_group(
+        name=name,
+        workflow_id=start.workflow.id,
+        param_id=start.param_id,
+        batch_id=start.batch_id,
+        runs=runs,
+        now=start.now,
+    )
+    return rows[0]["id"]
+
+
+def hold_group(group_id: int) -> Script[None]:
+    """Keep the group from ending, or from being cancelled or deleted, until the transaction is over."""
+    rows = yield SQL.lock_group(group_id=group_id)
+    if not rows:
+        raise NotFoundError("run group", group_id)
+    if rows[0]["cancel_requested_at"] is not None:
+        raise ConflictError(f"run group {group_id} was cancelled: start a new one, or retry it first")
+
+
+def add_runs(start: Start, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
     """Insert runs into a group that exists and is held."""
     if runs:
-        rows = yield SQL.grow_group(group_id=group_id, runs=len(runs), now=plan.now)
+        rows = yield SQL.grow_group(group_id=group_id, runs=len(runs), now=start.now)
         if rows[0]["remaining_runs"] == len(runs):
-            yield from groups_began([plan.batch_id])
-    return (yield from _insert_runs(plan, group_id, runs))
+            yield from groups_began([start.batch_id])
+    return (yield from _insert_runs(start, group_id, runs))
 
 
-def _insert_group(plan: Plan, name: str | None, runs: Sequence[NewRun]) -> Script[Created]:
-    group: dict[str, Any] = {"name": name, "param_id": plan.params.id if plan.params else ""}
+def _insert_group(start: Start, name: str | None, runs: Sequence[NewRun]) -> Script[Created]:
     if runs:
-        yield from groups_began([plan.batch_id])
+        yield from groups_began([start.batch_id])
     if runs and Database.is_postgres():
-        facts = yield from _facts(plan, runs)
-        rows = yield SQL.postgres.insert_group_with_runs(**group, **facts, total=len(runs)).last()
+        facts = yield from _facts(start, runs)
+        group = {"name": name, "param_id": start.param_id, "total": len(runs)}
+        rows = yield SQL.postgres.insert_group_with_runs(**group, **facts).last()
         return Created(rows[0]["run_group_id"], sorted(row["id"] for row in rows))
-    found = yield SQL.insert_group(
-        **group, workflow_id=plan.workflow.id, batch_id=plan.batch_id, runs=len(runs), now=plan.now
-    )
-    group_id = found[0]["id"]
-    return Created(group_id, (yield from _insert_runs(plan, group_id, runs)))
+    group_id = yield from new_group(start, name, runs=len(runs))
+    return Created(group_id, (yield from _insert_runs(start, group_id, runs)))
 
 
-def _insert_runs(plan: Plan, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
+def _insert_runs(start: Start, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
     if not runs:
         return []
-    facts = yield from _facts(plan, runs)
+    facts = yield from _facts(start, runs)
     if Database.is_postgres():
         rows = yield SQL.postgres.insert_runs_with_steps(group_id=group_id, **facts)
         return sorted(row["id"] for row in rows)
     rows = yield SQL.sqlite.insert_runs(group_id=group_id, **facts)
     run_ids = sorted(row["id"] for row in rows)
     new_runs: dict[str, Any] = {"group_id": group_id, "first_id": run_ids[0]}
-    yield SQL.sqlite.insert_steps(**new_runs, templates=facts["templates"], start_at=plan.start_at, now=plan.now)
-    if plan.workflow.steps[1:]:
+    yield SQL.sqlite.insert_steps(**new_runs, templates=facts["templates"], start_at=start.start_at, now=start.now)
+    if start.workflow.steps[1:]:
         yield SQL.sqlite.insert_edges(**new_runs, edges=facts["edges"])
     return run_ids
 
 
-def _facts(plan: Plan, runs: Sequence[NewRun]) -> Script[dict[str, Any]]:
+def _facts(start: Start, runs: Sequence[NewRun]) -> Script[dict[str, Any]]:
     """What is to be inserted."""
-    config_ids = yield from _step_configs(plan)
+    config_ids = yield from _step_configs(start)
     return {
-        "workflow_id": plan.workflow.id,
-        "batch_id": plan.batch_id,
-        "priority": plan.priority,
-        "now": plan.now,
+        "workflow_id": start.workflow.id,
+        "batch_id": start.batch_id,
+        "priority": start.priority,
+        "now": start.now,
         "runs": Json([run.packed() for run in runs]),
-        "steps": len(plan.workflow.steps),
-        "templates": Json(_templates(plan, config_ids)),
-        "edges": Json(_edges(plan.workflow)),
-        "start_at": plan.start_at,
-        "deadline": plan.deadline,
+        "steps": len(start.workflow.steps),
+        "templates": Json(_templates(start, config_ids)),
+        "edges": Json(_edges(start.workflow)),
+        "start_at": start.start_at,
+        "deadline": start.deadline,
+        "definition_id": start.definition_id,
         "channel": WORK_CHANNEL,
-        "ready_types": _ready_types(plan.workflow),
+        "ready_types": _ready_types(start.workflow),
     }
 
 
@@ -248,8 +297,8 @@ def _ready_types(workflow: WorkflowDefinition) -> str:
     return told if len(told) < LONGEST_NOTICE else ""
 
 
-def _templates(plan: Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:
-    leaves = {step.key for step in plan.workflow.leaf_steps}
+def _templates(start: Start, config_ids: Mapping[str, int]) -> list[dict[str, Any]]:
+    leaves = {step.key for step in start.workflow.leaf_steps}
     return [
         {
             "number": number,
@@ -258,7 +307,7 @@ def _templates(plan: Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]
             "config_id": config_ids[step.key],
             "is_last": step.key in leaves,
             "retries": step.retries,
-            "resource_key": plan.resource_keys.get(step.key) or None,
+            "resource_key": start.resource_keys.get(step.key) or None,
             "deps": len(step.depends_on),
             "timeout": step.timeout.total_seconds() if step.timeout else None,
             "isolation": step.isolation,
@@ -266,7 +315,7 @@ def _templates(plan: Plan, config_ids: Mapping[str, int]) -> list[dict[str, Any]
             "max_failures": step.max_failures,
             "gather": step.gather,
         }
-        for number, step in enumerate(plan.workflow.steps, start=1)
+        for number, step in enumerate(start.workflow.steps, start=1)
     ]
 
 
@@ -275,15 +324,15 @@ def _edges(workflow: WorkflowDefinition) -> list[tuple[int, int]]:
     return [(numbers[before], numbers[step.key]) for step in workflow.steps for before in step.depends_on]
 
 
-def _step_configs(plan: Plan) -> Script[dict[str, int]]:
+def _step_configs(start: Start) -> Script[dict[str, int]]:
     """The ids of the steps' configurations, each stored once, and the record of the parameter set that led to them."""
-    cumulative = cumulative_configs(plan.workflow, plan.params)
+    cumulative = cumulative_configs(start.workflow, start.params)
     ids: dict[str, int] = {}
     # In the same order whatever the workflow: two that store the same ones at once must not wait for one another.
-    for step in sorted(plan.workflow.steps, key=lambda step: (step.type, cumulative[step.key].cumulative_json)):
-        ids[step.key] = yield from _step_config(step, cumulative[step.key], plan.now)
-    if plan.params is not None:
-        yield from _config_set(plan.params, sorted(set(ids.values())), plan.now)
+    for step in sorted(start.workflow.steps, key=lambda step: (step.type, cumulative[step.key].cumulative_json)):
+        ids[step.key] = yield from _step_config(step, cumulative[step.key], start.now)
+    if start.params is not None:
+        yield from _config_set(start.params, sorted(set(ids.values())), start.now)
     return ids
 
 

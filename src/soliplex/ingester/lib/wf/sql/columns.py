@@ -28,9 +28,11 @@ NOT_READ_BACK: Final = frozenset(
         "remaining_deps",
         "remaining_tasks",
         "output",
+        "progress",
     }
 )
-"""Columns of a step that its claim sets, or that are empty or zero in every step that can be claimed."""
+"""Columns of a step that its claim sets, that are empty or zero in every step that can be claimed, or that tell of an
+earlier attempt."""
 
 STEP_COLUMNS: Final = tuple(name for name in _columns(RunStep) if name not in NOT_READ_BACK)
 """What a claim reads of a step."""
@@ -45,6 +47,7 @@ RUN_COLUMNS: Final = (
     "run_params",
     "input",
     "cancel_requested_at",
+    "definition_id",
 )
 """What a worker needs to know of the run of a step that it has claimed."""
 

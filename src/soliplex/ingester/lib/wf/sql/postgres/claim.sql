@@ -14,7 +14,8 @@ RETURNING {claimed_columns};
 
 -- All that a claim does in one statement, for the time its answer takes to arrive: take the steps, start the runs that
 -- wait and then their groups, write the events. Each part locks what it changes as `start_runs` and `start_groups` do.
--- A step whose run another holds is left as it is ("busy"). ARRAY: the planner then expects few runs, and goes by the
+-- A step whose run another holds is left as it is ("busy"); so is one whose workflow has a version that the worker has
+-- yet to learn of, since it cannot say who listens to its events. ARRAY: the planner then expects few runs, and goes by the
 -- primary key. IS TRUE: the ids are hashed, where a join of what the planner thinks is one step with one run would
 -- compare every one with every one.
 -- :name claim_and_start
@@ -28,7 +29,8 @@ WITH picked AS MATERIALIZED (
      LIMIT :limit
 ), waiting AS MATERIALIZED (
     SELECT id AS waiting_id FROM workflowrun
-     WHERE id = ANY(ARRAY(SELECT picked_run FROM picked)) AND status = 'PENDING' FOR NO KEY UPDATE SKIP LOCKED
+     WHERE id = ANY(ARRAY(SELECT picked_run FROM picked)) AND status = 'PENDING'
+       AND coalesce(definition_id, 0) <= :known_definitions FOR NO KEY UPDATE SKIP LOCKED
 ), begun AS (
     UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
       FROM waiting WHERE id = waiting_id
@@ -36,7 +38,9 @@ WITH picked AS MATERIALIZED (
 ), run AS MATERIALIZED (
     SELECT * FROM begun
     UNION ALL
-    SELECT {claimed_run_columns} FROM workflowrun WHERE id = ANY(ARRAY(SELECT picked_run FROM picked)) AND status <> 'PENDING'
+    SELECT {claimed_run_columns} FROM workflowrun
+     WHERE id = ANY(ARRAY(SELECT picked_run FROM picked)) AND status <> 'PENDING'
+       AND coalesce(definition_id, 0) <= :known_definitions
 ), claimed AS (
     UPDATE runstep
        SET status = 'RUNNING', worker_id = :worker_id, lease_token = :lease, start_date = :now, status_date = :now,

@@ -4,7 +4,7 @@
 -- Whoever changes steps of a run holds the run first, in the order of ids: steps, tasks and edges below it need no
 -- order then.
 -- :name lock_runs
-SELECT id, run_group_id, workflow_definition_id, cancel_requested_at FROM workflowrun
+SELECT id, run_group_id, workflow_definition_id, cancel_requested_at, definition_id FROM workflowrun
  WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE;
 
 -- PostgreSQL reads JSON as typed records. A member that is absent is NULL, and the column stays as it is.

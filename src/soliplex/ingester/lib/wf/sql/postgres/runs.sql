@@ -9,10 +9,11 @@ SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date
 new_run AS (
     INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
                              status_date, status_meta, run_params, input, remaining_steps, failed_steps, queue_key,
-                             run_key, deadline, parent_step_id)
+                             run_key, deadline, parent_step_id, definition_id)
     SELECT :workflow_id, target.id, :batch_id, x.value ->> 'doc_id', :priority, :now, 'PENDING', CAST(:now AS timestamptz), '{}',
            coalesce(x.value -> 'params', '{}'), x.value -> 'input', :steps, 0, front.queue_key + x.position - 1,
-           x.value ->> 'key', CAST(:deadline AS timestamptz), CAST(x.value ->> 'parent_step_id' AS bigint)
+           x.value ->> 'key', CAST(:deadline AS timestamptz), CAST(x.value ->> 'parent_step_id' AS bigint),
+           CAST(:definition_id AS bigint)
       FROM pg_notify(:channel, :ready_types) CROSS JOIN front CROSS JOIN target
            CROSS JOIN jsonb_array_elements(CAST(:runs AS jsonb)) WITH ORDINALITY AS x (value, position)
     RETURNING id, run_group_id, priority, queue_key

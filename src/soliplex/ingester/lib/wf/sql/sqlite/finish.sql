@@ -3,7 +3,7 @@
 
 -- SQLite has one writer at a time: to read is to hold.
 -- :name lock_runs
-SELECT id, run_group_id, workflow_definition_id, cancel_requested_at FROM workflowrun
+SELECT id, run_group_id, workflow_definition_id, cancel_requested_at, definition_id FROM workflowrun
  WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- SQLite takes JSON apart by paths. A member that is absent is NULL, and the column stays as it is.

@@ -12,10 +12,10 @@ SELECT 1 WHERE :channel IS NULL AND :types IS NULL;
 {with_queue_front}
 INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,
                          status_date, status_meta, run_params, input, remaining_steps, failed_steps, queue_key,
-                         run_key, deadline, parent_step_id)
+                         run_key, deadline, parent_step_id, definition_id)
 SELECT :workflow_id, :group_id, :batch_id, json_extract(x.value, '$.doc_id'), :priority, :now, 'PENDING', :now, '{}',
        coalesce(x.value -> '$.params', '{}'), x.value -> '$.input', :steps, 0, front.queue_key + x.key,
-       json_extract(x.value, '$.key'), :deadline, json_extract(x.value, '$.parent_step_id')
+       json_extract(x.value, '$.key'), :deadline, json_extract(x.value, '$.parent_step_id'), :definition_id
   FROM front CROSS JOIN json_each(:runs) x
 RETURNING id;
 

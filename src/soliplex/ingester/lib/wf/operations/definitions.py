@@ -1,0 +1,230 @@
+"""Definitions in the database: storing versions, finding them, and learning of those that others have stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from soliplex.ingester.lib.enums import DefinitionKind
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.transactions import Link, Row, Script, datetime_of
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
+from soliplex.ingester.lib.wf.errors import DefinitionError
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.stored import stored
+from soliplex.ingester.lib.wf.stored_form import (
+    StoredForm,
+    stored_form,
+    stored_parameter_set,
+    workflow_from_stored,
+)
+
+_known: Final[dict[tuple[int, str, str], int]] = {}
+"""The ids of versions of workflows, by database, slug and hash."""
+_MOST_KNOWN: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """A version of a definition."""
+
+    id: int
+    version: int
+
+
+async def pin(workflow: WorkflowDefinition) -> int | None:
+    """The stored version that runs of the workflow are pinned to; None for one that a file defines.
+
+    A workflow that is made in code is stored when it is first started, so that every worker knows it.
+    """
+    if workflow.source_path is not None:
+        return None
+    form = stored_form(workflow)
+    key = (Database.identity(), workflow.id, form.hash)
+    if key not in _known:
+        version = await Database.transact(_find_or_store(workflow, form))
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = version.id
+        stored().keep(version.id, workflow)
+        if version.id > stored().known_up_to:
+            await learn_definitions()
+    return _known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A version that is to be stored."""
+
+    kind: DefinitionKind
+    slug: str
+    form: StoredForm | None
+    """None: the definition is deleted."""
+    has_events: bool = False
+    is_draft: bool = False
+
+
+def _new(workflow: WorkflowDefinition, *, is_draft: bool = False) -> _New:
+    has_events = bool(workflow.lifecycle_events)
+    return _New(DefinitionKind.WORKFLOW, workflow.id, stored_form(workflow), has_events, is_draft)
+
+
+def _find_or_store(workflow: WorkflowDefinition, form: StoredForm) -> Script[StoredVersion]:
+    key: dict[str, Any] = {"kind": DefinitionKind.WORKFLOW.value, "slug": workflow.id, "hash": form.hash}
+    found = yield SQL.definition_by_hash(**key)
+    if not found:
+        yield SQL.hold_definitions()
+        found = yield SQL.definition_by_hash(**key)
+    if not found:
+        return (yield from _insert(_new(workflow), utcnow()))
+    return StoredVersion(found[0]["id"], found[0]["version"])
+
+
+def _insert(new: _New, now: datetime) -> Script[StoredVersion]:
+    """Insert the next version. The caller holds the definitions."""
+    key = {"kind": new.kind.value, "slug": new.slug}
+    last = (yield SQL.last_version(**key))[0]["version"]
+    rows = yield SQL.insert_definition(
+        **key,
+        version=last + 1,
+        hash=new.form.hash if new.form else "",
+        content=new.form.content if new.form else None,
+        is_draft=new.is_draft,
+        has_events=new.has_events,
+        now=now,
+    )
+    return StoredVersion(rows[0]["id"], rows[0]["version"])
+
+
+async def save_workflow(
+    workflow: WorkflowDefinition, *, is_draft: bool = False, now: datetime | None = None
+) -> StoredVersion:
+    """Store the workflow as the newest version of its id. Where the newest one is the same, that one is given.
+
+    A draft is kept, and not in use: neither found by its id nor started.
+    """
+    _refuse_what_a_file_defines(workflow.id)
+    saved = await Database.transact(_save(_new(workflow, is_draft=is_draft), now or utcnow()))
+    stored().keep(saved.id, workflow)
+    await learn_definitions()
+    return saved
+
+
+async def save_parameters(params: ParameterSet, *, now: datetime | None = None) -> StoredVersion:
+    """Store the parameter set as the newest version of its id."""
+    new = _New(DefinitionKind.PARAMS, params.id, stored_parameter_set(params))
+    saved = await Database.transact(_save(new, now or utcnow()))
+    await learn_definitions()
+    return saved
+
+
+def _refuse_what_a_file_defines(workflow_id: str) -> None:
+    known = get_registry().find_workflow(workflow_id)
+    if known is not None and known.source_path is not None:
+        raise DefinitionError(f"the workflow {workflow_id!r} is already defined here", path=known.source_path)
+
+
+def _save(new: _New, now: datetime) -> Script[StoredVersion]:
+    yield SQL.hold_definitions()
+    newest = yield SQL.newest_definition(kind=new.kind.value, slug=new.slug)
+    if newest and new.form and newest[0]["hash"] == new.form.hash and not new.is_draft:
+        return StoredVersion(newest[0]["id"], newest[0]["version"])
+    # A version that no longer handles events must be known to all as well, or the one before it would go on to.
+    announced = new.has_events or bool(newest and newest[0]["has_events"])
+    return (yield from _insert(replace(new, has_events=announced), now))
+
+
+async def delete_definition(kind: DefinitionKind, slug: str, *, now: datetime | None = None) -> None:
+    """Let the definition be found no more. Runs that were started with a version of it go on with that version."""
+
+    def script() -> Script[None]:
+        yield SQL.hold_definitions()
+        newest = yield SQL.newest_definition(kind=kind.value, slug=slug)
+        if not newest or newest[0]["content"] is None:
+            raise NotFoundError("stored workflow" if kind is DefinitionKind.WORKFLOW else "stored parameter set", slug)
+        yield from _insert(_New(kind, slug, None, bool(newest[0]["has_events"])), now or utcnow())
+
+    await Database.transact(script())
+    await learn_definitions()
+
+
+async def find_workflow(workflow_id: str) -> WorkflowDefinition:
+    """The workflow with this id: of a file, of code, or the newest stored version."""
+    if (known := get_registry().find_workflow(workflow_id)) is not None:
+        return known
+    rows = await Database.read(SQL.newest_definition(kind=DefinitionKind.WORKFLOW.value, slug=workflow_id))
+    if not rows or rows[0]["content"] is None:
+        return get_registry().workflow(workflow_id)  # says what is not there, and what has a similar name
+    found = stored().version(rows[0]["id"]) or stored().keep(rows[0]["id"], workflow_from_stored(rows[0]["content"]))
+    _known[Database.identity(), workflow_id, rows[0]["hash"]] = rows[0]["id"]
+    return found
+
+
+async def load_versions(definition_ids: Iterable[int | None]) -> None:
+    """Read the versions of workflows that steps are pinned to and that this process does not have yet."""
+    missing = stored().missing(definition_ids)
+    if not missing:
+        return
+    for row in await Database.read(SQL.definitions_by_id(ids=sorted(missing))):
+        if row["content"] is not None:
+            stored().keep(row["id"], workflow_from_stored(row["content"]))
+
+
+async def learn_definitions(source: Link | type[Database] = Database) -> None:
+    """Learn of the definitions that others have stored meanwhile. In the usual case this is one look at an index."""
+    up_to = (await source.read(SQL.last_definition()))[0]["id"]
+    if up_to > stored().known_up_to:
+        calls = SQL.definitions_known_to_all(after=stored().known_up_to, up_to=up_to)
+        stored().learn(await source.read(calls), up_to)
+
+
+def learned(runs: Sequence[Row]) -> Script[None]:
+    """As `learn_definitions`, inside a transaction, and only if one of the runs has a version that may be unknown."""
+    newest = max((run["definition_id"] or 0 for run in runs), default=0)
+    if newest > stored().known_up_to:
+        yield from _learn()
+
+
+def learned_all() -> Script[None]:
+    """As `learn_definitions`, inside a transaction."""
+    yield from _learn()
+
+
+def _learn() -> Script[None]:
+    up_to = (yield SQL.last_definition())[0]["id"]
+    if up_to > stored().known_up_to:
+        rows = yield SQL.definitions_known_to_all(after=stored().known_up_to, up_to=up_to)
+        stored().learn(rows, up_to)
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionVersion:
+    """What is known about a version of a definition without reading it."""
+
+    id: int
+    version: int
+    hash: str
+    is_deleted: bool
+    is_draft: bool
+    created_date: datetime | None
+
+
+async def definition_versions(kind: DefinitionKind, slug: str) -> list[DefinitionVersion]:
+    """All versions of a definition, the oldest first."""
+    rows = await Database.read(SQL.versions_of_definition(kind=kind.value, slug=slug))
+    return [
+        DefinitionVersion(
+            row["id"],
+            row["version"],
+            row["hash"],
+            bool(row["is_deleted"]),
+            bool(row["is_draft"]),
+            datetime_of(row, "created_date"),
+        )
+        for row in rows
+    ]

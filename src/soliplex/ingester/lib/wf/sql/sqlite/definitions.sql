@@ -1,0 +1,3 @@
+-- SQLite has one writer at a time.
+-- :name hold_definitions
+SELECT 1;
