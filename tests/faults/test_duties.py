@@ -42,6 +42,7 @@ OF_ALL: Final = frozenset(
         "signals",
         "deadlines",
         "orphans",
+        "prune",
     }
 )
 OF_POSTGRES: Final = frozenset({"notify"})
@@ -99,6 +100,7 @@ async def test_every_task_of_a_worker_is_a_duty(database: type[Database], folder
 async def test_errors_in_the_rounds_of_all_duties_stop_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soliplex.ingester.lib.wf.runner.SWEEP_LOCKS_EVERY", SOON)
     monkeypatch.setattr("soliplex.ingester.lib.wf.runner.GIVE_MEMORY_BACK_EVERY", SOON)
+    monkeypatch.setattr("soliplex.ingester.lib.wf.runner.PRUNE_EVERY", SOON)
     probe = RaisesIn(None, ValueError)
     async with at_work(worker_with(probe)) as worker:
         await eventually(lambda: frozenset(probe.raised) == names_of_duties(), "every duty has raised")

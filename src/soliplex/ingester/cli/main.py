@@ -30,6 +30,7 @@ COMMANDS = {
     "dump-param-set": "soliplex.ingester.cli.definitions:dump_param_set",
     "vacuum": "soliplex.ingester.cli.rag:vacuum",
     "vacuum-all": "soliplex.ingester.cli.rag:vacuum_all",
+    "prune": "soliplex.ingester.cli.prune:prune",
     "verify-db": "soliplex.ingester.cli.rag:verify_db",
 }
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, Confi
 from pydantic_settings import BaseSettings
 
 from soliplex.ingester.lib.config.checks import (
+    days_by_name,
     folder_name,
     http_address,
     http_addresses,
@@ -34,12 +35,14 @@ Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+DaysOrNone = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 Secret = Annotated[SecretStr, Field(min_length=1)]
 Items = Annotated[tuple[str, ...], BeforeValidator(split_items)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 FolderName = Annotated[str, AfterValidator(folder_name)]
 HttpAddress = Annotated[str, AfterValidator(http_address)]
+DaysByName = Annotated[tuple[str, ...], BeforeValidator(split_items), AfterValidator(days_by_name)]
 HttpAddresses = Annotated[tuple[str, ...], BeforeValidator(split_items), AfterValidator(http_addresses)]
 
 
@@ -324,6 +327,18 @@ class WorkerSettings(BaseSettings):
     retry_longest_delay_seconds: SecondsOrNone = Field(default=300, description="Ceiling of the wait between retries.")
     resource_lock_ttl_seconds: Seconds = Field(
         default=300, description="Age at which a resource lock that nobody renews may be taken by another."
+    )
+    history_retention_days: DaysOrNone = Field(
+        default=0,
+        description="Days after which the runs of groups that are completed or cancelled are deleted; 0 keeps them. "
+        "How long their steps took, and how they ended, stays known in sum.",
+    )
+    history_retention_failed_days: DaysOrNone = Field(
+        default=0, description="As HISTORY_RETENTION_DAYS, for groups that failed: what failed may still be mended."
+    )
+    history_retention_by_workflow: DaysByName = Field(
+        default=(),
+        description="Days for single workflows in place of HISTORY_RETENTION_DAYS, such as `fetch=7,nightly=30`.",
     )
 
 

@@ -55,6 +55,9 @@ class Rule:
     problem: Problem
 
 
+MOST_DAYS = 36_500
+
+
 def broken_rules(settings: Settings) -> list[Rule]:
     return [rule for rule in RULES if rule.is_broken(settings)]
 
@@ -114,6 +117,19 @@ def signing_secret(value: SecretStr) -> SecretStr:
     if not key:
         raise Unfit("is not base64", "make one with `openssl rand -base64 32`; a leading whsec_ is allowed")
     return value
+
+
+def days_by_name(items: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse items that are no name with a number of days, such as `fetch=7`."""
+    for item in items:
+        name, separator, days = item.partition("=")
+        try:
+            is_right = bool(name.strip() and separator) and 0 < float(days) <= MOST_DAYS
+        except ValueError:
+            is_right = False
+        if not is_right:
+            raise ValueError(f"{item!r} is not a name with its days, such as fetch=7")
+    return items
 
 
 def split_items(value: Any) -> Any:

@@ -4,7 +4,7 @@
     pool "store"   claim ─▶ queue ─▶ slots ─┼─▶ finisher ─▶ one transaction for many results
     pool "*"       claim ─▶ queue ─▶ slots ─┘
     duties         check in · refresh locks · reap the dead · stop cancelled steps · sweep locks · deliver events ·
-                   look for more urgent work
+                   look for more urgent work · deliver signals · end overdue runs · prune history
 
 Each of these loops is a duty (`duties.py`): no error ends it. If one ends all the same, the worker is not to be trusted
 any more: `troubles` tells the health check, and `at_work` ends its block with WorkerLost.
@@ -45,6 +45,7 @@ from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, priorities_of
 from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
+from soliplex.ingester.lib.wf.operations.pruning import Retention
 from soliplex.ingester.lib.wf.operations.signals import deliver_signals
 from soliplex.ingester.lib.wf.operations.workers import Reaped
 from soliplex.ingester.lib.wf.pools import ConsumerPool, Holding, PoolServices
@@ -57,6 +58,7 @@ _log = logging.getLogger(__name__)
 CATCH_ALL: Final = "*"
 SWEEP_LOCKS_EVERY: Final = 60.0
 GIVE_MEMORY_BACK_EVERY: Final = 5.0
+PRUNE_EVERY: Final = 300.0
 BETWEEN_LOOKS_FOR_MORE_URGENT: Final = 0.05
 BETWEEN_LOOKS_FOR_SIGNALS: Final = 0.01
 
@@ -77,6 +79,8 @@ class WorkerConfig:
     step_patience: float = field(default_factory=lambda: get_settings().step_patience_seconds)
     processes: int = field(default_factory=lambda: get_settings().isolation_processes)
     memory_limit_mib: int | None = field(default_factory=lambda: get_settings().step_memory_limit_mib or None)
+    retention: Retention = field(default_factory=lambda: Retention.of(get_settings()))
+    """How long the history is kept."""
 
 
 def default_consumers(settings: Settings) -> dict[str, int]:
@@ -186,6 +190,7 @@ class Worker:
             self._every(self.config.liveness_interval, "orphans", self._cancel_orphaned_runs),
             self._every(min(self.config.checkin_timeout / 4, 60), "reap silent", self._reap_silent),
             self._every(SWEEP_LOCKS_EVERY, "sweep locks", self._sweep_locks),
+            self._every(PRUNE_EVERY, "prune", self._prune),
             self._every(GIVE_MEMORY_BACK_EVERY, "give memory back", self._give_memory_back),
         ]
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
@@ -403,6 +408,14 @@ class Worker:
         swept = await operations.sweep_expired_resource_locks(now=self._clock())
         if swept:
             self._metrics.incr("resource_lock_swept", len(swept))
+
+    async def _prune(self) -> None:
+        """Go on with deletions that were cut short, and delete what has been kept for long enough."""
+        await operations.resume_deletions(now=self._clock())
+        if not self.config.retention.keeps_all:
+            pruned = await operations.prune_history(self.config.retention, now=self._clock())
+            if pruned.groups:
+                _log.info("worker %s pruned %d run groups with %d steps", self.id, pruned.groups, pruned.steps)
 
     async def _give_memory_back(self) -> None:
         if self._has_worked and self.is_idle:

@@ -39,7 +39,6 @@ from soliplex.ingester.lib.wf.operations.finish import (
 from soliplex.ingester.lib.wf.operations.groups import (
     cancel_run,
     cancel_run_group,
-    delete_run_group,
     recompute_run_status,
     retry_run,
     retry_run_group,
@@ -52,6 +51,15 @@ from soliplex.ingester.lib.wf.operations.locks import (
     release_resource_lock,
     sweep_expired_resource_locks,
     take_fence,
+)
+from soliplex.ingester.lib.wf.operations.pruning import (
+    DeletedGroups,
+    Retention,
+    delete_run_group,
+    groups_to_prune,
+    prune_history,
+    prune_signals,
+    resume_deletions,
 )
 from soliplex.ingester.lib.wf.operations.runs import NewRun, StartedRun, create_run_group, create_runs, start_run
 from soliplex.ingester.lib.wf.operations.signals import deliver_signals, send_signal
@@ -72,6 +80,7 @@ from soliplex.ingester.lib.wf.operations.workers import (
 
 __all__ = [
     "Claim",
+    "DeletedGroups",
     "Delivery",
     "Finished",
     "Following",
@@ -79,6 +88,7 @@ __all__ = [
     "NotFoundError",
     "Pool",
     "Reaped",
+    "Retention",
     "StartedRun",
     "StoredVersion",
     "acquire_resource_lock",
@@ -106,12 +116,15 @@ __all__ = [
     "force_release_resource_lock",
     "give_back_all",
     "give_back_leases",
+    "groups_to_prune",
     "last_checkins",
     "learn_definitions",
     "load_versions",
     "next_event_due",
     "other_workers",
     "pin",
+    "prune_history",
+    "prune_signals",
     "reap_dead_workers",
     "reap_workers",
     "recompute_run_status",
@@ -119,6 +132,7 @@ __all__ = [
     "release_event",
     "release_resource_lock",
     "release_step",
+    "resume_deletions",
     "retry_run",
     "retry_run_group",
     "save_parameters",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Call
@@ -85,8 +85,11 @@ async def retry_run_group(group_id: int, *, hard: bool = False, now: datetime | 
     moment = now or utcnow()
 
     def runs_to_retry() -> Script[list[int]]:
-        if not (yield SQL.lock_group(group_id=group_id)):
+        held = yield SQL.lock_group(group_id=group_id)
+        if not held:
             raise NotFoundError("run group", group_id)
+        if held[0]["delete_requested_at"] is not None:
+            raise ConflictError(f"run group {group_id} is being deleted")
         rows = yield SQL.unfinished_runs_of_group(group_id=group_id, hard=hard)
         return sorted(row["id"] for row in rows)
 
@@ -253,42 +256,6 @@ def _status_of_group(group: Row, counts: Row) -> RunStatus:
     if counts["failed"]:
         return RunStatus.FAILED
     return RunStatus.CANCELLED if counts["cancelled"] else RunStatus.COMPLETED
-
-
-async def delete_run_group(run_group_id: int) -> dict[str, int]:
-    """Delete a group with its runs, steps and events, and say how many of each."""
-
-    def script() -> Script[dict[str, int]]:
-        runs = yield SQL.lock_runs_of_group(group_id=run_group_id)
-        if not (yield SQL.lock_group(group_id=run_group_id)):
-            raise NotFoundError("run group", run_group_id)
-        for run in runs:
-            if run["parent_step_id"] is not None and run["completed_date"] is None:
-                yield SQL.signal_parents(
-                    run_id=run["id"], status=RunStatus.CANCELLED, error="the run was deleted", now=utcnow()
-                )
-        counts = (yield SQL.count_group(group_id=run_group_id))[0]
-        leases = yield SQL.leases_of_runs(ids=[run["id"] for run in runs])
-        for statement in (
-            SQL.delete_attempts_of_group,
-            SQL.delete_edges_of_group,
-            SQL.delete_tasks_of_group,
-            SQL.delete_steps_of_group,
-            SQL.delete_events_of_group,
-            SQL.delete_runs_of_group,
-            SQL.delete_group,
-        ):
-            yield statement(group_id=run_group_id)
-        yield SQL.drop_locks_of_leases(leases=sorted(row["lease_token"] for row in leases))
-        deleted = {
-            "deleted_runsteps": counts["steps"],
-            "deleted_lifecyclehistory": counts["events"],
-            "deleted_workflowruns": counts["runs"],
-            "deleted_rungroups": 1,
-        }
-        return {**deleted, "total_deleted": sum(deleted.values())}
-
-    return await Database.transact(script())
 
 
 async def _require(call: Call, kind: str, name: object) -> None:

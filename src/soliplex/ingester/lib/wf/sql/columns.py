@@ -8,6 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from soliplex.ingester.lib.models import RunStep, Table, WorkflowRun
+from soliplex.ingester.lib.models.workflows import PROFILE_BOUNDS
 
 
 def _columns(table: type[Table]) -> Mapping[str, sa.Column[Any]]:
@@ -66,7 +67,14 @@ def fragments() -> dict[str, str]:
         "step_as_row": ", ".join((*STEP_COLUMNS, *(f"NULL AS {name}" for name in of_runs_alone))),
         "run_as_row": ", ".join(name if name in RUN_COLUMNS else "NULL" for name in every),
         "no_row": ", ".join("NULL" for _ in every),
+        "profile_bucket": _profile_bucket(),
     }
+
+
+def _profile_bucket() -> str:
+    """Which bound of PROFILE_BOUNDS is the first that a duration does not exceed."""
+    bounds = " ".join(f"WHEN x.seconds <= {bound} THEN {place}" for place, bound in enumerate(PROFILE_BOUNDS))
+    return f"CASE WHEN x.seconds IS NULL THEN -1 {bounds} ELSE {len(PROFILE_BOUNDS)} END"
 
 
 def _read_back(table: type[Table], names: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 -- Held until the end of the transaction: the group neither ends nor is cancelled meanwhile.
 -- :name lock_group
-SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
+SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at,
+       delete_requested_at FROM rungroup
  WHERE id = :group_id FOR NO KEY UPDATE;
 
 -- Runs of `target`, with their steps, all at once: a statement costs as much as its answer takes to arrive. Tells idle

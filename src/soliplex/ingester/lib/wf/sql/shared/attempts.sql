@@ -4,7 +4,5 @@
 -- :name delete_attempts_of_runs
 DELETE FROM stepattempt WHERE step_id IN (SELECT id FROM runstep WHERE workflow_run_id {among ids});
 
--- :name delete_attempts_of_group
-DELETE FROM stepattempt
- WHERE step_id IN (SELECT s.id FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
-                    WHERE r.run_group_id = :group_id);
+-- :name delete_attempts_of_steps
+DELETE FROM stepattempt WHERE step_id {among ids};

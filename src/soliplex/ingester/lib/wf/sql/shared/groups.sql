@@ -102,32 +102,11 @@ UPDATE rungroup
        status = :status, status_date = :status_date, completed_date = :completed_date
  WHERE id = :group_id;
 
--- :name count_group
-SELECT (SELECT count(*) FROM workflowrun WHERE run_group_id = :group_id) AS runs,
-       (SELECT count(*) FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
-         WHERE r.run_group_id = :group_id) AS steps,
-       (SELECT count(*) FROM lifecyclehistory WHERE run_group_id = :group_id) AS events;
-
--- :name delete_edges_of_group
-DELETE FROM runstepdependency
- WHERE depends_on_id IN (SELECT s.id FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
-                          WHERE r.run_group_id = :group_id);
-
--- :name delete_tasks_of_group
-DELETE FROM runstep
- WHERE parent_step_id IS NOT NULL AND workflow_run_id IN (SELECT id FROM workflowrun WHERE run_group_id = :group_id);
-
--- :name delete_steps_of_group
-DELETE FROM runstep WHERE workflow_run_id IN (SELECT id FROM workflowrun WHERE run_group_id = :group_id);
-
 -- :name delete_events_of_group
-DELETE FROM lifecyclehistory WHERE run_group_id = :group_id;
-
--- :name delete_runs_of_group
-DELETE FROM workflowrun WHERE run_group_id = :group_id;
+DELETE FROM lifecyclehistory WHERE run_group_id = :group_id RETURNING id;
 
 -- :name delete_group
-DELETE FROM rungroup WHERE id = :group_id;
+DELETE FROM rungroup WHERE id = :group_id RETURNING id;
 
 -- :name anything_left
 SELECT EXISTS (SELECT 1 FROM rungroup WHERE status IN ('PENDING', 'RUNNING') AND remaining_runs > 0)

@@ -1,6 +1,7 @@
 -- SQLite has one writer at a time: to read is to hold.
 -- :name lock_group
-SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at FROM rungroup
+SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at,
+       delete_requested_at FROM rungroup
  WHERE id = :group_id;
 
 -- Nobody needs to be told: workers of other processes notice the change of the file.
