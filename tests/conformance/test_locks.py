@@ -12,6 +12,7 @@ import pytest
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.errors import LockLostError
+from soliplex.ingester.lib.wf.operations.claim import KEEPS_PLACE
 from soliplex.ingester.lib.wf.operations.locks import find_resource_lock, refresh_locks_of_leases
 from tests.support.engine import (
     Driver,
@@ -323,3 +324,70 @@ async def test_who_has_lost_a_lock_gets_no_token(driver: Driver) -> None:
     with pytest.raises(LockLostError):
         await ops.take_fence("db", "a", above=first)
     assert await ops.take_fence("db", "b") == first + 1
+
+
+async def ask(driver: Driver, holder: str) -> bool:
+    return await ops.acquire_resource_lock("db", holder, ResourceLockKind.CLI, waits=True, now=driver.now())
+
+
+async def test_a_worker_that_stores_without_pause_lets_those_in_who_wait(driver: Driver) -> None:
+    await driver.start(linear("store"), 3, resource_keys=STORE)
+    step = await driver.claim_one()
+    assert not await ask(driver, "cli:vacuum")
+    await driver.complete(step)
+    assert await driver.claim() == [], "the next turn is that of the one who waits"
+    assert await ask(driver, "cli:vacuum")
+    assert not await ask(driver, "cli:late"), "the worker stands before it"
+    await ops.release_resource_lock("db", "cli:vacuum")
+    assert not await ask(driver, "cli:late")
+    assert len(await driver.claim(1)) == 1
+
+
+async def test_those_who_wait_are_served_in_the_order_they_came(driver: Driver) -> None:
+    await acquire(driver, "cli:1")
+    assert [await ask(driver, f"cli:{number}") for number in (2, 3, 4)] == [False] * 3
+    await ops.release_resource_lock("db", "cli:1")
+    assert not await acquire(driver, "cli:5"), "one who does not wait does not push in front, either"
+    for number in (2, 3, 4):
+        others = [each for each in (2, 3, 4) if each > number]
+        assert [await ask(driver, f"cli:{each}") for each in reversed(others)] == [False] * len(others)
+        assert await ask(driver, f"cli:{number}")
+        await ops.release_resource_lock("db", f"cli:{number}")
+    assert await acquire(driver, "cli:5")
+
+
+async def test_one_who_gives_up_or_dies_holds_up_nobody(driver: Driver) -> None:
+    await acquire(driver, "cli:1")
+    assert [await ask(driver, f"cli:{number}") for number in (2, 3, 4)] == [False] * 3
+    await ops.release_resource_lock("db", "cli:1")
+    await ops.stop_waiting("db", "cli:2")
+    assert not await ask(driver, "cli:4")
+    driver.pass_time(KEEPS_PLACE)
+    assert await ask(driver, "cli:4"), "cli:3 has not asked again"
+
+
+async def test_a_place_in_the_queue_of_one_resource_is_none_in_that_of_another(driver: Driver) -> None:
+    await acquire(driver, "cli:1")
+    await ask(driver, "cli:2")
+    assert await acquire(driver, "cli:3", key="other")
+    await driver.start(linear("store"), 1, resource_keys={"store": "third"})
+    assert len(await driver.claim()) == 1
+
+
+async def test_a_hard_retry_leaves_a_worker_that_lives_the_lock_it_may_write_under(driver: Driver) -> None:
+    await ops.check_in("alive", now=driver.now())
+    created = await driver.start(linear("store"), 1, resource_keys=STORE)
+    step = await driver.claim_one(worker_id="alive")
+    await ops.retry_run(created.run_ids[0], hard=True, now=driver.now())
+    assert await driver.claim(worker_id="other") == [], "the lock is still held"
+    assert (await driver.complete(step)).lost == {step.id}, "the worker has stopped, and says so"
+    assert len(await driver.claim(worker_id="other")) == 1
+
+
+async def test_the_lock_that_a_hard_retry_left_to_a_worker_goes_when_that_worker_dies(driver: Driver) -> None:
+    await ops.check_in("mortal", now=driver.now())
+    created = await driver.start(linear("store"), 1, resource_keys=STORE)
+    await driver.claim_one(worker_id="mortal")
+    await ops.retry_run(created.run_ids[0], hard=True, now=driver.now())
+    await ops.reap_workers("other", ["mortal"], now=driver.now())
+    assert len(await driver.claim(worker_id="other")) == 1

@@ -230,7 +230,9 @@ HOT: Final[dict[str, Hot]] = {
     # claiming
     "promote_due_steps": Hot("ix_runstep_available_at", {"now": NOW}),
     "look_for_work": Hot("ix_runstep_ready"),
-    "next_free_key": Hot("ix_runstep_ready_keyed", {"step_type": "store", "after": "key-07", "now": NOW}),
+    "next_free_key": Hot(
+        "ix_runstep_ready_keyed", {"step_type": "store", "after": "key-07", "now": NOW, "waiter": "w"}
+    ),
     "claim_ready": Hot("ix_runstep_ready", WORKER | {"step_type": "b"}),
     "claim_and_start": Hot(
         "ix_runstep_ready",

@@ -120,7 +120,12 @@ async def hold_rag_lock(
     key, holder_id = rag_resource_key(db_path), f"{holder_kind}:{uuid4()}"
     ttl = timedelta(seconds=get_settings().resource_lock_ttl_seconds)
     acquiring = partial(operations.acquire_resource_lock, key, holder_id, holder_kind, ttl=ttl, meta=meta or {})
-    await _acquire(key, acquiring, max_wait)
+    try:
+        await _acquire(key, partial(acquiring, waits=max_wait is None or max_wait > 0), max_wait)
+    except BaseException:
+        # Whoever stands behind must not wait for one who has gone.
+        await asyncio.shield(operations.stop_waiting(key, holder_id))
+        raise
     try:
         async with meanwhile(_refresh(key, holder_id, ttl)):
             yield RagLock(key, holder_id)

@@ -49,6 +49,7 @@ from soliplex.ingester.lib.wf.operations.locks import (
     force_release_resource_lock,
     refresh_resource_lock,
     release_resource_lock,
+    stop_waiting,
     sweep_expired_resource_locks,
     take_fence,
 )
@@ -141,6 +142,7 @@ __all__ = [
     "start_run",
     "steps_held",
     "steps_to_stop",
+    "stop_waiting",
     "sweep_expired_resource_locks",
     "take_fence",
     "try_complete_run_group",

@@ -30,6 +30,8 @@ from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.work import ClaimedStep, claimed_step
 
 DEFAULT_LOCK_TTL: Final = timedelta(minutes=5)
+KEEPS_PLACE: Final = timedelta(seconds=4)
+"""How long one who waits for a resource keeps the place in the queue without asking again: several looks."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,11 @@ async def claim_steps(
     if look.is_due(moment):
         look = await source.transact(_look_for_due(moment))
     return await _first(source, _scripts(holder, pool, look)) or Claim(next_due=look.next_due)
+
+
+def place_in_queue(now: datetime) -> dict[str, datetime]:
+    """The moments that belong to a place in the queue for a resource."""
+    return {"now": now, "expires_at": now + KEEPS_PLACE, "renew_before": now + KEEPS_PLACE / 2}
 
 
 async def priorities_of_ready() -> dict[str, int]:
@@ -171,6 +178,11 @@ class _Holder:
     now: datetime
     lock_ttl: timedelta
 
+    @property
+    def waiter(self) -> str:
+        """Under which name the worker stands in the queue for a resource."""
+        return f"worker:{self.worker_id}"
+
     def claim(self, limit: int) -> dict[str, Any]:
         return {"worker_id": self.worker_id, "lease": self.lease, "now": self.now, "limit": limit}
 
@@ -215,17 +227,19 @@ def _claim_by_steps(holder: _Holder, kinds: Iterable[str]) -> Script[Claim]:
 def claim_keyed(holder: _Holder, pool: Pool, look: Look) -> Script[Claim]:
     kinds = [kind for kind in look.keyed if pool.accepts(kind)]
     for kind in sorted(kinds, key=lambda kind: (kind <= pool.last_type, kind)):
-        key = yield from _next_free_key(kind, pool.last_keys.get(kind, ""), holder.now)
+        key = yield from _next_free_key(kind, pool.last_keys.get(kind, ""), holder)
         if key is None:
+            # Where others wait for what these steps need, this worker stands behind them, and before who comes later.
+            yield SQL.join_queues(step_type=kind, holder_id=holder.waiter, **place_in_queue(holder.now))
             continue
         pool.last_type, pool.last_keys[kind] = kind, key
         return (yield from _claim_under_lock(holder, kind, key))
     return Claim()
 
 
-def _next_free_key(step_type: str, after: str, now: datetime) -> Script[str | None]:
+def _next_free_key(step_type: str, after: str, holder: _Holder) -> Script[str | None]:
     for start in dict.fromkeys((after, "")):
-        found = yield SQL.next_free_key(step_type=step_type, after=start, now=now)
+        found = yield SQL.next_free_key(step_type=step_type, after=start, now=holder.now, waiter=holder.waiter)
         if found:
             return found[0]["resource_key"]
     return None
@@ -243,6 +257,7 @@ def _claim_under_lock(holder: _Holder, step_type: str, key: str) -> Script[Claim
     )
     if not locked:
         return Claim(lost_race=True)
+    yield SQL.leave_queue(resource_key=key, holder_id=holder.waiter)
     rows = yield SQL.claim_ready_keyed(step_type=step_type, resource_key=key, **holder.claim(holder.keyed_limit))
     if not rows:
         yield SQL.release_lock(resource_key=key, holder_id=holder.lease)

@@ -118,8 +118,9 @@ def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Scrip
         return Retried(0, 0)
     leases: list[str] = []
     if hard:
-        # A running step loses its lease here: what its worker still computes will be dropped.
-        leases = [row["lease_token"] for row in (yield SQL.leases_of_runs(ids=chosen))]
+        # A running step loses its lease here: what its worker still computes will be dropped. A worker that lives may
+        # be writing under its lock. It keeps the lock until it has stopped, which it does within about a second.
+        leases = [row["lease_token"] for row in (yield SQL.leases_of_absent_workers(ids=chosen))]
     reset = yield (SQL.reset_unfinished_steps if hard else SQL.reset_ended_steps)(ids=chosen, now=now)
     touched = sorted({row["workflow_run_id"] for row in reset})
     if not touched:

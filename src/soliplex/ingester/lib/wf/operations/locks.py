@@ -10,9 +10,9 @@ from typing import Any
 from soliplex.ingester.lib.models import Database, ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import Row, Rows, Script, datetime_of, json_of, single
+from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, json_of, single
 from soliplex.ingester.lib.wf.errors import LockLostError
-from soliplex.ingester.lib.wf.operations.claim import DEFAULT_LOCK_TTL
+from soliplex.ingester.lib.wf.operations.claim import DEFAULT_LOCK_TTL, place_in_queue
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 
@@ -27,15 +27,23 @@ async def acquire_resource_lock(
     step_id: int | None = None,
     ttl: timedelta = DEFAULT_LOCK_TTL,
     meta: Mapping[str, Any] | None = None,
+    waits: bool = False,
     now: datetime | None = None,
 ) -> bool:
-    """Take the lock, unless another holds it and has not let it expire. Expired locks are swept on the way."""
+    """Take the lock, unless another holds it and has not let it expire, or others have waited for it longer.
+
+    Expired locks are swept on the way. One who `waits` takes a place in the queue, and keeps it by asking again within
+    a few seconds; one who gives up says so by `stop_waiting`.
+    """
     moment = now or utcnow()
 
-    def script() -> Script[Rows]:
+    def script() -> Script[bool]:
         yield SQL.sweep_locks(now=moment)
-        return (
-            yield SQL.acquire_lock(
+        yield SQL.sweep_waiters(now=moment)
+        first = yield SQL.first_in_queue(resource_key=resource_key, now=moment)
+        taken = not first or first[0]["holder_id"] == holder_id
+        if taken:
+            rows = yield SQL.acquire_lock(
                 resource_key=resource_key,
                 holder_id=holder_id,
                 holder_kind=ResourceLockKind(holder_kind).value,
@@ -44,9 +52,20 @@ async def acquire_resource_lock(
                 expires_at=moment + ttl,
                 meta=Json(dict(meta or {})),
             )
-        )
+            taken = bool(rows)
+        if taken:
+            yield SQL.leave_queue(resource_key=resource_key, holder_id=holder_id)
+        elif waits:
+            yield SQL.join_queue(resource_key=resource_key, holder_id=holder_id, **place_in_queue(moment))
+        return taken
 
-    return bool(await Database.transact(script()))
+    return await Database.transact(script())
+
+
+async def stop_waiting(resource_key: str, holder_id: str) -> None:
+    """Give up the place in the queue for a resource."""
+    await Database.transact(single(SQL.leave_queue(resource_key=resource_key, holder_id=holder_id)))
+    work_is_ready()
 
 
 async def refresh_resource_lock(

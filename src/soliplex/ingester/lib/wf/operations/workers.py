@@ -182,6 +182,7 @@ def _give_back(dead: tuple[str, ...], now: datetime) -> Script[Reaped]:
     finished = yield from finish_script(bereaved, now=now)
     # A map step may fail along with them, when the last task that its failed sibling has waited for is given back.
     failed = {each.step_id for each in bereaved if isinstance(each, Errored)}.intersection(finished.failed)
+    yield SQL.drop_locks_of_workers(ids=list(dead))
     events = yield SQL.release_events_of_workers(ids=list(dead), now=now)
     yield SQL.notify(channel=WORK_CHANNEL, types="")
     return Reaped(dead, len(finished.released), len(failed), len(events), len(finished.freed_keys))

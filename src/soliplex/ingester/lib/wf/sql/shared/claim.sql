@@ -27,7 +27,8 @@ SELECT 'plain', plain.step_type,
 UNION ALL
 SELECT 'keyed', step_type, NULL, NULL, NULL FROM keyed WHERE step_type IS NOT NULL;
 
--- The first key after :after that has ready steps of the type and no live lock. One probe per key that is passed over.
+-- The first key after :after that has ready steps of the type, no live lock, and nobody who has waited for it longer. A
+-- few probes per key that is passed over.
 -- :name next_free_key
 WITH RECURSIVE walk (resource_key) AS (
     SELECT min(resource_key) FROM runstep WHERE {ready_keyed} AND step_type = :step_type AND resource_key > :after
@@ -37,11 +38,12 @@ WITH RECURSIVE walk (resource_key) AS (
                AND s.available_at IS NULL AND s.resource_key IS NOT NULL
                AND s.step_type = :step_type AND s.resource_key > walk.resource_key)
       FROM walk
-     WHERE EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND {live})
+     WHERE EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND {live}) OR {others_wait}
 )
 SELECT resource_key FROM walk
  WHERE resource_key IS NOT NULL
-   AND NOT EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND {live});
+   AND NOT EXISTS (SELECT 1 FROM resourcelock l WHERE l.resource_key = walk.resource_key AND {live})
+   AND NOT {others_wait};
 
 -- :name runs_by_id
 SELECT id, workflow_definition_id, run_group_id, status, status_date, completed_date, cancel_requested_at,

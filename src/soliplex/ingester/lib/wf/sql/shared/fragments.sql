@@ -16,6 +16,14 @@ status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AN
 -- :fragment live
 (l.expires_at > :now OR l.holder_kind = 'worker')
 
+-- Somebody else came earlier to the queue of a key, and still waits.
+-- :fragment others_wait
+EXISTS (SELECT 1 FROM resourcewaiter w
+         WHERE w.resource_key = walk.resource_key AND w.expires_at > :now AND w.holder_id <> :waiter
+           AND NOT EXISTS (SELECT 1 FROM resourcewaiter own
+                            WHERE own.resource_key = w.resource_key AND own.holder_id = :waiter AND own.id < w.id
+                              AND own.expires_at > :now))
+
 -- :fragment group_status
 (SELECT g.status FROM rungroup g WHERE g.id = run_group_id) AS group_status
 

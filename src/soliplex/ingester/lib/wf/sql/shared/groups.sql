@@ -13,6 +13,11 @@ SELECT id FROM workflowrun
 SELECT DISTINCT lease_token FROM runstep
  WHERE workflow_run_id {among ids} AND status = 'RUNNING' AND lease_token IS NOT NULL;
 
+-- :name leases_of_absent_workers
+SELECT DISTINCT lease_token FROM runstep s
+ WHERE workflow_run_id {among ids} AND status = 'RUNNING' AND lease_token IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM workercheckin w WHERE w.id = s.worker_id);
+
 -- A task that failed, of a map step that put up with it.
 -- :fragment task_of_an_ended_map
 (parent_step_id IS NOT NULL

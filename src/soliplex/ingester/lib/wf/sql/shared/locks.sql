@@ -9,6 +9,35 @@ ON CONFLICT (resource_key) DO UPDATE
  WHERE resourcelock.expires_at <= :now AND resourcelock.holder_kind <> 'worker'
 RETURNING resource_key;
 
+-- Who waits for a resource stands in a queue. One who has not asked again in time has given up, or died.
+-- :name sweep_waiters
+DELETE FROM resourcewaiter WHERE expires_at <= :now;
+
+-- Whoever waits already keeps the place, and need not write that down at every look.
+-- :name join_queue
+INSERT INTO resourcewaiter (resource_key, holder_id, since, expires_at) VALUES (:resource_key, :holder_id, :now, :expires_at)
+ON CONFLICT (resource_key, holder_id) DO UPDATE SET expires_at = excluded.expires_at
+ WHERE resourcewaiter.expires_at <= :renew_before;
+
+-- As join_queue, for a worker: wherever others wait for what its steps need.
+-- :name join_queues
+INSERT INTO resourcewaiter (resource_key, holder_id, since, expires_at)
+SELECT DISTINCT w.resource_key, CAST(:holder_id AS text), {moment now}, {moment expires_at} FROM resourcewaiter w
+ WHERE w.expires_at > :now
+   AND EXISTS (SELECT 1 FROM runstep WHERE {ready_keyed} AND step_type = :step_type AND resource_key = w.resource_key)
+ON CONFLICT (resource_key, holder_id) DO UPDATE SET expires_at = excluded.expires_at
+ WHERE resourcewaiter.expires_at <= :renew_before;
+
+-- :name leave_queue
+DELETE FROM resourcewaiter WHERE resource_key = :resource_key AND holder_id = :holder_id;
+
+-- :name first_in_queue
+SELECT holder_id FROM resourcewaiter WHERE resource_key = :resource_key AND expires_at > :now ORDER BY id LIMIT 1;
+
+-- The locks of workers that have died. What their steps held goes with the steps; this is what a hard retry left.
+-- :name drop_locks_of_workers
+DELETE FROM resourcelock WHERE holder_kind = 'worker' AND holder_meta ->> 'worker_id' {among ids};
+
 -- :name refresh_lock
 UPDATE resourcelock SET expires_at = :expires_at WHERE resource_key = :resource_key AND holder_id = :holder_id
 RETURNING resource_key;
