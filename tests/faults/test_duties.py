@@ -43,6 +43,7 @@ OF_ALL: Final = frozenset(
         "deadlines",
         "orphans",
         "prune",
+        "schedules",
     }
 )
 OF_POSTGRES: Final = frozenset({"notify"})
@@ -101,6 +102,7 @@ async def test_errors_in_the_rounds_of_all_duties_stop_nothing(fleet: Fleet, mon
     monkeypatch.setattr("soliplex.ingester.lib.wf.runner.SWEEP_LOCKS_EVERY", SOON)
     monkeypatch.setattr("soliplex.ingester.lib.wf.runner.GIVE_MEMORY_BACK_EVERY", SOON)
     monkeypatch.setattr("soliplex.ingester.lib.wf.runner.PRUNE_EVERY", SOON)
+    monkeypatch.setattr("soliplex.ingester.lib.wf.runner.START_DUE_EVERY", SOON)
     probe = RaisesIn(None, ValueError)
     async with at_work(worker_with(probe)) as worker:
         await eventually(lambda: frozenset(probe.raised) == names_of_duties(), "every duty has raised")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from soliplex.ingester.cli.lazy import Group
 from soliplex.ingester.cli.program import run_program
 
 # A new command is one line: its name, and the function, coroutine function or Typer app that it is.
-COMMANDS = {
+COMMANDS: dict[str, str | Group] = {
     "bootstrap": "soliplex.ingester.cli.bootstrap:bootstrap",
     "validate-settings": "soliplex.ingester.cli.settings:validate_settings",
     "init-env": "soliplex.ingester.cli.settings:init_env",
@@ -24,6 +25,16 @@ COMMANDS = {
     "diff": "soliplex.ingester.cli.versions:diff",
     "rollback": "soliplex.ingester.cli.versions:rollback",
     "stats": "soliplex.ingester.cli.stats:stats",
+    "schedule": Group(
+        "Workflows that are started again and again.",
+        {
+            "add": "soliplex.ingester.cli.schedule:add",
+            "list": "soliplex.ingester.cli.schedule:list_",
+            "pause": "soliplex.ingester.cli.schedule:pause",
+            "resume": "soliplex.ingester.cli.schedule:resume",
+            "remove": "soliplex.ingester.cli.schedule:remove",
+        },
+    ),
     "list-workflows": "soliplex.ingester.cli.definitions:list_workflows",
     "dump-workflow": "soliplex.ingester.cli.definitions:dump_workflow",
     "list-param-sets": "soliplex.ingester.cli.definitions:list_param_sets",

@@ -12,12 +12,20 @@ import typer
 
 from soliplex.ingester.cli.lazy import Group, lazy_group
 from soliplex.ingester.cli.output import echo
-from soliplex.ingester.lib.errors import ConfigurationError, ConflictError, IngesterError, LockedError, NotFoundError
+from soliplex.ingester.lib.errors import (
+    ConfigurationError,
+    ConflictError,
+    IngesterError,
+    InvalidInputError,
+    LockedError,
+    NotFoundError,
+)
 
 # The nearest class of an error's ancestry decides.
 EXIT_CODES: dict[type[IngesterError], int] = {
     ConfigurationError: 2,
     LockedError: 2,
+    InvalidInputError: 2,
     NotFoundError: 1,
     ConflictError: 1,
     IngesterError: 1,

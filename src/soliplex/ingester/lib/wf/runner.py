@@ -4,7 +4,8 @@
     pool "store"   claim ─▶ queue ─▶ slots ─┼─▶ finisher ─▶ one transaction for many results
     pool "*"       claim ─▶ queue ─▶ slots ─┘
     duties         check in · refresh locks · reap the dead · stop cancelled steps · sweep locks · deliver events ·
-                   look for more urgent work · deliver signals · end overdue runs · prune history
+                   look for more urgent work · deliver signals · end overdue runs · prune history ·
+                   start what is scheduled
 
 Each of these loops is a duty (`duties.py`): no error ends it. If one ends all the same, the worker is not to be trusted
 any more: `troubles` tells the health check, and `at_work` ends its block with WorkerLost.
@@ -59,6 +60,7 @@ CATCH_ALL: Final = "*"
 SWEEP_LOCKS_EVERY: Final = 60.0
 GIVE_MEMORY_BACK_EVERY: Final = 5.0
 PRUNE_EVERY: Final = 300.0
+START_DUE_EVERY: Final = 1.0
 BETWEEN_LOOKS_FOR_MORE_URGENT: Final = 0.05
 BETWEEN_LOOKS_FOR_SIGNALS: Final = 0.01
 
@@ -191,6 +193,7 @@ class Worker:
             self._every(min(self.config.checkin_timeout / 4, 60), "reap silent", self._reap_silent),
             self._every(SWEEP_LOCKS_EVERY, "sweep locks", self._sweep_locks),
             self._every(PRUNE_EVERY, "prune", self._prune),
+            self._every(START_DUE_EVERY, "schedules", self._start_due),
             self._every(GIVE_MEMORY_BACK_EVERY, "give memory back", self._give_memory_back),
         ]
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
@@ -408,6 +411,9 @@ class Worker:
         swept = await operations.sweep_expired_resource_locks(now=self._clock())
         if swept:
             self._metrics.incr("resource_lock_swept", len(swept))
+
+    async def _start_due(self) -> None:
+        await operations.start_due_schedules(now=self._clock())
 
     async def _prune(self) -> None:
         """Go on with deletions that were cut short, and delete what has been kept for long enough."""

@@ -63,6 +63,15 @@ from soliplex.ingester.lib.wf.operations.pruning import (
     resume_deletions,
 )
 from soliplex.ingester.lib.wf.operations.runs import NewRun, StartedRun, create_run_group, create_runs, start_run
+from soliplex.ingester.lib.wf.operations.schedules import (
+    add_schedule,
+    find_schedule,
+    list_schedules,
+    pause_schedule,
+    remove_schedule,
+    resume_schedule,
+    start_due_schedules,
+)
 from soliplex.ingester.lib.wf.operations.signals import deliver_signals, send_signal
 from soliplex.ingester.lib.wf.operations.subflows import cancel_orphaned_runs
 from soliplex.ingester.lib.wf.operations.workers import (
@@ -93,6 +102,7 @@ __all__ = [
     "StartedRun",
     "StoredVersion",
     "acquire_resource_lock",
+    "add_schedule",
     "cancel_orphaned_runs",
     "cancel_run",
     "cancel_run_group",
@@ -112,6 +122,7 @@ __all__ = [
     "end_overdue_runs",
     "error_event",
     "error_step",
+    "find_schedule",
     "find_workflow",
     "finish_steps",
     "force_release_resource_lock",
@@ -120,9 +131,11 @@ __all__ = [
     "groups_to_prune",
     "last_checkins",
     "learn_definitions",
+    "list_schedules",
     "load_versions",
     "next_event_due",
     "other_workers",
+    "pause_schedule",
     "pin",
     "prune_history",
     "prune_signals",
@@ -133,12 +146,15 @@ __all__ = [
     "release_event",
     "release_resource_lock",
     "release_step",
+    "remove_schedule",
     "resume_deletions",
+    "resume_schedule",
     "retry_run",
     "retry_run_group",
     "save_parameters",
     "save_workflow",
     "send_signal",
+    "start_due_schedules",
     "start_run",
     "steps_held",
     "steps_to_stop",
