@@ -94,6 +94,12 @@ def test_runs_are_listed_told_of_and_reset(ingested: CommandLine) -> None:
     runs = ingested.json("si-diag", "workflow", "list", "--group", "1", "--status", "FAILED")
     assert [run["id"] for run in runs] == [2, 1]
     run = ingested.json("si-diag", "workflow", "info", "1")
+    assert run == ingested.json("si-diag", "run", "1")
+    attempts = run["attempts"]
+    assert [each["attempt"] for each in attempts] == [1, 2]
+    assert "RuntimeError: this step always fails" in attempts[0]["traceback"]
+    assert ingested.json("si-cli", "status", "1", "--attempts") == attempts
+    assert "chunk 1" in ingested("si-cli", "status", "1", "--attempts").words
     assert run["document_info"]["uri"].endswith("a.md")
     assert [step["status"] for step in run["steps"]] == ["COMPLETED", "COMPLETED", "FAILED", "CANCELLED", "CANCELLED"]
     assert run["lifecycle"][-1]["event"] == "item_failed"

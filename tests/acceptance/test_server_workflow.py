@@ -112,6 +112,18 @@ async def test_a_status_that_is_none_is_refused_by_name(client: httpx.AsyncClien
         assert answer.json()["error"].startswith("status: ")
 
 
+async def test_failed_attempts_of_a_run_are_listed_by_pages(client: httpx.AsyncClient, group: Created) -> None:
+    completed, failed, _ = group.run_ids
+    (attempt,) = (await client.get(f"{W}/runs/{failed}/attempts")).json()
+    assert (attempt["attempt"], attempt["message"], attempt["worker_id"]) == (1, "no paper", "worker")
+    assert attempt["start_date"] < attempt["end_date"]
+    page = (await client.get(f"{W}/runs/{failed}/attempts", params={"page": 1, "rows_per_page": 5})).json()
+    assert (page["total"], page["items"]) == (1, [attempt])
+    assert (await client.get(f"{W}/runs/{completed}/attempts")).json() == []
+    unknown = await client.get(f"{W}/runs/4711/attempts")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "workflow run 4711 does not exist")
+
+
 async def test_a_run_is_shown_with_its_steps_and_its_life(client: httpx.AsyncClient, group: Created) -> None:
     run = (await client.get(f"{W}/runs/{group.run_ids[0]}")).json()
     assert (run["status"], run["doc_id"]) == ("COMPLETED", HASHES[0])

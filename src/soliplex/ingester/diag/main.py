@@ -34,6 +34,7 @@ COMMANDS: dict[str, str | Group] = {
             "step-stats": "soliplex.ingester.diag.runs:group_step_stats",
         },
     ),
+    "run": "soliplex.ingester.diag.runs:run_info",
     "workflow": Group(
         "Workflow runs.",
         {

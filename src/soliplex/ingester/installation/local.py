@@ -33,8 +33,9 @@ from soliplex.ingester.lib.operations.versions import is_known
 from soliplex.ingester.lib.search import Scope, search_documents
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.answers import FailedAttempt, SentSignal
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.operations import retry_run_group
+from soliplex.ingester.lib.wf.operations import retry_run_group, send_signal
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
 
 
@@ -147,6 +148,13 @@ class LocalInstallation:
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
         retried = await retry_run_group(group_id, hard=hard)
         return Retried(retried.reset_runs, retried.reset_steps)
+
+    async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:
+        page = await views.attempts_of_run(run_id, paging=views.Paging(1, limit))
+        return page.items, page.total
+
+    async def signal(self, key: str, payload: Any) -> SentSignal:
+        return await views.standing_of_signal(await send_signal(key, payload), key)
 
     async def search(self, question: Question) -> list[Hit]:
         scope = Scope(

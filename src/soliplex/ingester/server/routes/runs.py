@@ -23,7 +23,7 @@ from soliplex.ingester.lib.models import (
 from soliplex.ingester.lib.operations import Activity, FailedRun, documents_of
 from soliplex.ingester.lib.pieces import in_pieces
 from soliplex.ingester.lib.wf import operations, views
-from soliplex.ingester.lib.wf.views import Interval, Page
+from soliplex.ingester.lib.wf.views import FailedAttempt, Interval, Page
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import (
     ID_SCHEMA,
@@ -48,6 +48,7 @@ type Runs = (
     | PaginatedResponse[WorkflowRunWithDetails]
 )
 type Steps = list[RunStep] | PaginatedResponse[RunStep]
+type Attempts = list[FailedAttempt] | PaginatedResponse[FailedAttempt]
 type Activities = list[Activity] | PaginatedResponse[Activity]
 
 BatchId = Annotated[Id | None, Query(description="Only of this batch.")]
@@ -208,6 +209,17 @@ async def get_run(run_id: BigId) -> RunDetails:
 async def get_lifecycle(run_id: BigId) -> list[LifecycleHistory]:
     """Its events and those of its steps by their date; what the rows tell without a record has a negative id."""
     return await views.lifecycle_of_run(run_id)
+
+
+@router.get(
+    "/runs/{run_id}/attempts",
+    summary="The attempts at the steps of a run that failed",
+    response_model=Attempts,
+    responses=error_answers(404),
+)
+async def list_attempts(run_id: BigId, request: Request, response: Response, asked: AskedPage) -> Any:
+    """In the order in which they ended, each with its worker, times, error and traceback. Success leaves none."""
+    return await asked.answer(await views.attempts_of_run(run_id, paging=asked.paging), request, response)
 
 
 @router.post("/runs/{run_id}/cancel", summary="Cancel a run", responses=error_answers(404))

@@ -1,7 +1,7 @@
 """What the engine's tables tell: read-only queries, paged, in a stable order, by the indexes there are.
 
     runs        lists of runs, one run, counts by status       activity   what runs now, what changed lately
-    attempts    the attempts at a run's steps that failed
+    attempts    the attempts at a run's steps that failed      signals    what became of a signal
     steps       lists of steps, the steps of runs              lifecycle  the life of one run
     groups      lists of groups, how a group's runs fare       workers    workers, resource locks
     stats       how much, how well, how fast                   changes    what changed, for those who follow along
@@ -13,8 +13,9 @@ Knows no HTTP and no command line; both show what is read here. Changes nothing:
 from __future__ import annotations
 
 from soliplex.ingester.lib.pieces import LARGEST_PAGE
+from soliplex.ingester.lib.wf.answers import FailedAttempt, SentSignal, SignalStanding
 from soliplex.ingester.lib.wf.views.activity import Interval, RunActivity, recent_runs, running_steps
-from soliplex.ingester.lib.wf.views.attempts import FailedAttempt, attempts_of_run
+from soliplex.ingester.lib.wf.views.attempts import attempts_of_run
 from soliplex.ingester.lib.wf.views.groups import RunGroupStats, get_run_group, list_run_groups, run_group_stats
 from soliplex.ingester.lib.wf.views.lifecycle import lifecycle_of_run
 from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, FIRST_ROWS, Page, Paging
@@ -25,6 +26,7 @@ from soliplex.ingester.lib.wf.views.runs import (
     get_run_with_steps,
     list_runs,
 )
+from soliplex.ingester.lib.wf.views.signals import standing_of_signal
 from soliplex.ingester.lib.wf.views.stats import (
     Bucket,
     StepDurations,
@@ -51,6 +53,8 @@ __all__ = [
     "RunActivity",
     "RunGroupStats",
     "RunWithSteps",
+    "SentSignal",
+    "SignalStanding",
     "StepCounts",
     "StepDurations",
     "StepRates",
@@ -73,6 +77,7 @@ __all__ = [
     "run_group_stats",
     "running_steps",
     "running_steps_by_worker",
+    "standing_of_signal",
     "step_counts",
     "step_durations",
     "step_rates",
