@@ -488,6 +488,21 @@ async def test_a_question_is_asked_of_a_database(target: Installation) -> None:
         await target.search(replace(question, db="nothing"))
 
 
+async def test_who_follows_a_group_is_told_that_something_has_changed(target: Target, file: LocalFile) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    async with target.changes(started.group_id) as changes:
+        await changes.happened.wait()
+        assert changes.are_told
+        while not (await target.progress(started.group_id)).is_over:
+            changes.happened.clear()
+            async with work_done():
+                await changes.happened.wait()
+    if isinstance(target, LocalInstallation):
+        assert not changes.are_told
+
+
 async def test_it_is_known_whether_anybody_works(target: Target) -> None:
     assert await target.has_workers() is isinstance(target, LocalInstallation)  # who works while it is watched
     async with work_done():
@@ -514,7 +529,7 @@ class _Counting(httpx.AsyncHTTPTransport):
 async def test_who_waits_for_a_server_is_told_of_changes_and_asks_seldom(
     database: type[Database], file: LocalFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soliplex.ingester.installation.following.TOLD_LOOKS_EVERY", 0.0)
+    monkeypatch.setattr("soliplex.ingester.installation.remote.LOOKS_EVERY", 0.0)
     monkeypatch.setattr("soliplex.ingester.installation.following.LOOK_UNTOLD_EVERY", 600.0)
     get_settings.cache_clear()
     use_registry(None)

@@ -109,7 +109,12 @@ VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "rates of a batch": lambda: views.step_rates(batch_id=3),
     "batch times": documents.batch_times,
     "changed runs": lambda: changes.changed_runs([GROUP, GROUP + 1], NOW - timedelta(minutes=1)),
+    "changed runs, and those that go on": lambda: changes.changed_runs([GROUP], NOW, or_running=True),
     "steps in flight": changes.steps_in_flight,
+    "steps in flight of a group": lambda: changes.steps_in_flight([GROUP]),
+    "steps of runs": lambda: changes.begun_steps_of_runs([15_100, 15_101], NOW - timedelta(minutes=1)),
+    "attempts of a run": lambda: views.attempts_of_run(15_100),
+    "a signal": lambda: views.standing_of_signal(1, "k"),
     "steps of a batch": lambda: views.list_steps(batch_id=3, paging=SECOND),
     **{
         f"{status} steps": lambda status=status: views.list_steps(status=status, paging=SECOND)

@@ -59,6 +59,8 @@ DELETED_AT_ONCE: Final = 500
 SILENCE: Final = httpx.Timeout(60, connect=10, pool=None)
 """For events: where nothing happens, the server says so every quarter of a minute."""
 LISTEN_AGAIN: Final = 2.0
+LOOKS_EVERY: Final = 0.5
+"""Seconds between questions how far a group is, while the server tells of changes."""
 _log = logging.getLogger(__name__)
 
 type Content = Callable[[], Mapping[str, Any]]
@@ -219,7 +221,7 @@ class RemoteInstallation:
     @asynccontextmanager
     async def changes(self, group_id: int) -> AsyncGenerator[Changes]:
         """The server tells, by `/events`; for as long as it does not, one has to look."""
-        changes = Changes()
+        changes = Changes(looks_every=LOOKS_EVERY)
         listening = asyncio.create_task(self._listen(group_id, changes))
         try:
             yield changes
