@@ -105,6 +105,10 @@ def test_runs_are_listed_told_of_and_reset(ingested: CommandLine) -> None:
     assert run["lifecycle"][-1]["event"] == "item_failed"
     assert "RuntimeError: this step always fails" in ingested("si-diag", "workflow", "info", "1").words
 
+    (cause,) = ingested.json("si-diag", "status", "failures", "--group", "1")["causes"]
+    assert (cause["failed"], cause["error_type"], cause["run_ids"]) == (2, "RuntimeError", [2, 1])
+    assert "2 0 RuntimeError" in ingested("si-diag", "status", "failures").words
+
     assert ingested("si-diag", "workflow", "reset", "1").out == "3 steps of run 1 will be tried again\n"
     assert ingested.json("si-diag", "workflow", "reset", "2", "--hard")["reset_steps"] == 3
     assert ingested.json("si-diag", "workflow", "list", "--status", "failed") == []

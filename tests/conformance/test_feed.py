@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from contextlib import aclosing
 from datetime import timedelta
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf.feed import OLDEST, Change, ChangeFeed, Follower, News, changes_since, state_now
-from tests.support.engine import Driver, errored, expanded, linear, parked, workflow
+from tests.support.engine import Driver, errored, execute, expanded, linear, parked, workflow
 
 type Brief = tuple[str, int, str]
 
@@ -83,6 +85,19 @@ async def test_another_attempt_that_begins_between_two_looks_is_told(driver: Dri
     await driver.claim_one()
     (change,) = await news.look(driver.now())
     assert (change.data["status"], change.data["attempts"]) == ("RUNNING", 2)
+
+
+async def test_what_a_handler_reports_while_it_runs_is_told(driver: Driver) -> None:
+    await driver.start(linear("a"))
+    step = await driver.claim_one()
+    news = await news_of(driver)
+    for fraction in (0.5, 0.9):
+        said = json.dumps({"fraction": fraction, "text": "on it", "at": driver.now().isoformat()})
+        value = "CAST(:said AS jsonb)" if Database.is_postgres() else ":said"
+        await execute(f"UPDATE runstep SET progress = {value}", said=said)
+        (change,) = await news.look(driver.now())
+        assert (brief(change), change.data["progress"]["fraction"]) == (("step", step.id, "RUNNING"), fraction)
+        assert await news.look(driver.now()) == []
 
 
 async def test_a_follower_is_told_what_it_asked_for(driver: Driver) -> None:

@@ -414,6 +414,21 @@ async def test_failed_attempts_at_the_steps_of_a_run_are_told(target: Installati
         await target.attempts(4711, 10)
 
 
+async def test_it_is_told_when_a_group_will_have_ended_or_why_that_is_unknown(
+    target: Installation, file: LocalFile
+) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    eta = await target.eta(started.group_id)
+    assert eta is not None
+    assert (eta.remaining_runs, eta.seconds, eta.reason) == (1, None, "nothing has ended yet")
+    await run_to_its_end(target, started.group_id)
+    eta = await target.eta(started.group_id)
+    assert eta is not None
+    assert (eta.seconds, eta.ends_at is not None) == (0.0, True)
+
+
 async def test_a_signal_is_recorded_with_its_payload_and_its_standing_told(target: Installation) -> None:
     for key, payload in {"plain": None, "with/slashes and : blanks?": {"approved": [True, "ä"]}}.items():
         sent = await target.signal(key, payload)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from soliplex.ingester.installation.values import Failure, Group, GroupProgress, StageProgress
     from soliplex.ingester.lib.answers import GroupCoverage
     from soliplex.ingester.lib.models import DocumentBatch
-    from soliplex.ingester.lib.wf.answers import FailedAttempt
+    from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta
     from soliplex.ingester.lib.wf.views import Paging
 
 GroupId = Annotated[int, typer.Argument(metavar="GROUP", min=1, help="Id of a run group.")]
@@ -107,11 +107,13 @@ async def status(
         failures = await target.failures(group_id, SHOWN_FAILURES) if progress.failed else []
         blank = await target.with_nothing_to_index(group_id, MOST_BLANK) if progress.completed else []
         coverage = await target.coverage(group_id)
+        eta = None if progress.status.is_final else await target.eta(group_id)
     if as_json:
         found = {"run_group": group, "progress": progress, "failures": failures}
-        print_json(found | {"nothing_to_index": blank, "coverage": coverage})
+        print_json(found | {"nothing_to_index": blank, "coverage": coverage, "eta": eta})
     else:
         _print_group(group, progress, failures, blank)
+        _print_eta(eta)
         _print_coverage(coverage)
     raise typer.Exit(1 if progress.failed else 0)
 
@@ -215,6 +217,14 @@ def _print_group(group: Group, progress: GroupProgress, failures: list[Failure],
         out.print(f"To try them again:  si-cli retry {group.id}")
     elif progress.failed:
         out.print("Trying again as they are cannot help: change the files, or delete them.", soft_wrap=True)
+
+
+def _print_eta(eta: GroupEta | None) -> None:
+    """How much longer the group takes; nothing, where that cannot be known."""
+    from soliplex.ingester.cli.ingest.time_left import in_words
+
+    if eta is not None and eta.seconds is not None:
+        console().print(in_words(eta.seconds))
 
 
 def _print_coverage(coverage: GroupCoverage) -> None:

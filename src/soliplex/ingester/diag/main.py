@@ -48,6 +48,9 @@ COMMANDS: dict[str, str | Group] = {
         {
             "running": "soliplex.ingester.diag.runs:running",
             "recent": "soliplex.ingester.diag.runs:recent",
+            "queues": "soliplex.ingester.diag.queues:list_queues",
+            "waiting": "soliplex.ingester.diag.queues:list_waiting",
+            "failures": "soliplex.ingester.diag.queues:list_causes",
             "details": "soliplex.ingester.cli.groups:status",
         },
     ),

@@ -34,7 +34,7 @@ from soliplex.ingester.lib.operations.versions import is_known
 from soliplex.ingester.lib.search import Scope, search_documents
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
-from soliplex.ingester.lib.wf.answers import FailedAttempt, SentSignal
+from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
 from soliplex.ingester.lib.wf.operations import retry_run_group, send_signal
@@ -156,6 +156,9 @@ class LocalInstallation:
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
         retried = await retry_run_group(group_id, hard=hard)
         return Retried(retried.reset_runs, retried.reset_steps)
+
+    async def eta(self, group_id: int) -> GroupEta | None:
+        return await views.eta_of_group(group_id)
 
     async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:
         page = await views.attempts_of_run(run_id, paging=views.Paging(1, limit))

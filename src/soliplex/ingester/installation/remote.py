@@ -39,7 +39,7 @@ from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, Stored
 from soliplex.ingester.lib.enums import RunStatus
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.http_statuses import PASSING
-from soliplex.ingester.lib.wf.answers import FailedAttempt, SentSignal
+from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
 
 PREFIX: Final = "/api/v1"
@@ -275,6 +275,15 @@ class RemoteInstallation:
         form = {"run_group_id": str(group_id), "hard": str(hard).lower()}
         answer = await self._json("POST", "/workflow/retry", data=form)
         return Retried(answer["reset_runs"], answer["reset_steps"])
+
+    async def eta(self, group_id: int) -> GroupEta | None:
+        try:
+            answer = await self._json("GET", f"/workflow/run-groups/{group_id}/eta")
+        except RemoteError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None  # an older server, which does not know
+            raise
+        return TypeAdapter(GroupEta).validate_python(answer)
 
     async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:
         query = {"page": 1, "rows_per_page": limit}

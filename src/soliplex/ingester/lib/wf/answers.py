@@ -51,3 +51,17 @@ class SentSignal:
     standing: SignalStanding
     has_workers: bool
     """Whether a worker has checked in: without one, a signal that is awaited lies where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEta:
+    """When a group will have ended, if it goes on as it did lately."""
+
+    run_group_id: int
+    total_runs: int
+    remaining_runs: int
+    seconds: float | None
+    """What is left; None: it cannot be known. 0: it has ended."""
+    ends_at: datetime | None
+    reason: str | None
+    """Why it cannot be known."""

@@ -29,7 +29,7 @@ from soliplex.ingester.lib.models import (
 )
 from soliplex.ingester.lib.pieces import ROWS
 from soliplex.ingester.lib.wf.views.activity import first_event_since
-from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED
+from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED, attempts_begun, current_progress
 
 LATE: Final = 200
 """So many events are looked at again: of two transactions, the one that numbered its event first may commit last."""
@@ -54,10 +54,9 @@ _STEP_FACTS: Final = (
     "worker_id",
     "start_date",
     "completed_date",
+    "progress",
 )
 _RUN_FACTS: Final = ("run_group_id", "batch_id", "workflow_definition_id")
-_PROGRESS: Final = tuple(name for name in RunStep.model_fields if name.startswith("progress"))
-"""What a handler reports while it runs, where the table has columns for it."""
 _NOT_TOLD_OF_RUNS: Final = (WorkflowRun.input, WorkflowRun.output, WorkflowRun.run_params, WorkflowRun.status_meta)
 """What may be large, and is not read for those who only follow along."""
 
@@ -85,23 +84,26 @@ class StepState:
     worker_id: str | None
     start_date: datetime | None
     completed_date: datetime | None
+    reported: dict[str, Any] | None
     run_group_id: int
     batch_id: int | None
     workflow_definition_id: str
-    progress: tuple[Any, ...] = ()
-    """What its handler reports, in the order of `_PROGRESS`."""
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """What its handler reports while it runs: `fraction`, `text`, and when (`at`)."""
+        return current_progress(self.reported, self.start_date)
 
     @property
     def attempts(self) -> int:
         """Attempts that have begun."""
-        return self.retry + (self.status in {RunStatus.RUNNING, RunStatus.COMPLETED})
+        return attempts_begun(self.status, self.retry)
 
     def as_json(self) -> dict[str, Any]:
         """What is told of it."""
         facts = {name: getattr(self, name) for name in (*_STEP_FACTS[1:], *_RUN_FACTS, "attempts")}
-        told = {"step_id": self.id, **facts, **dict(zip(_PROGRESS, self.progress, strict=True))}
-        del told["status_date"]
-        return to_jsonable_python(told)
+        del facts["status_date"]
+        return to_jsonable_python({"step_id": self.id, **facts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +199,7 @@ async def begun_steps_of_runs(run_ids: Iterable[int], since: datetime | None = N
 def _steps() -> Any:
     facts = [col(getattr(RunStep, name)) for name in _STEP_FACTS]
     of_run = [col(getattr(WorkflowRun, name)) for name in _RUN_FACTS]
-    reported = [col(getattr(RunStep, name)) for name in _PROGRESS]
-    return sa.select(*facts, *of_run, *reported).join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
+    return sa.select(*facts, *of_run).join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
 
 
 async def _read(query: Any) -> list[StepState]:
@@ -206,11 +207,6 @@ async def _read(query: Any) -> list[StepState]:
     async with Database.session(read_only=True) as session:
         rows = await session.stream(query.execution_options(yield_per=ROWS))
         async for piece in rows.partitions():
-            found += map(_state_of, piece)
+            found += [StepState(*row) for row in piece]
             await asyncio.sleep(0)
     return found
-
-
-def _state_of(row: Any) -> StepState:
-    facts: list[Any] = list(row)
-    return StepState(*facts[: -len(_PROGRESS) or None], progress=tuple(facts[len(facts) - len(_PROGRESS) :]))
