@@ -16,10 +16,13 @@ from soliplex.ingester.lib.models import ResourceLockKind
 from soliplex.ingester.lib.rag import rag_path, rag_resource_key
 from soliplex.ingester.lib.wf import operations
 from tests.support.command_line import CommandLine
+from tests.support.engine import Driver, linear, parked
 from tests.support.rag_databases import fill
 
+GROUPS = [name for name, target in COMMANDS.items() if isinstance(target, Group)]
 
-@pytest.mark.parametrize("group", COMMANDS)
+
+@pytest.mark.parametrize("group", GROUPS)
 def test_every_group_lists_its_commands_and_every_command_takes_json(commands: CommandLine, group: str) -> None:
     table = COMMANDS[group]
     assert isinstance(table, Group)
@@ -44,6 +47,26 @@ def test_locks_are_listed_and_released(commands: CommandLine) -> None:
     assert released.out == "released rag:/somewhere, which cli cli:me held\n"
     again = commands("si-diag", "lock", "release", key)
     assert (again.code, again.err) == (1, f"error: resource lock {key!r} does not exist\n")
+
+
+def test_what_is_ready_and_what_waits_is_told(commands: CommandLine) -> None:
+    assert commands("si-diag", "status", "queues").out == "nothing is ready or runs\n"
+    assert commands("si-diag", "status", "waiting").out == "no step waits for a signal, a time or a worker\n"
+    assert commands("si-diag", "status", "failures").out == "no step has failed\n"
+    commands.given(_with_steps_that_wait())
+    assert "a 1 0 0 2" in commands("si-diag", "status", "queues").words
+    (queue,) = commands.json("si-diag", "status", "queues")
+    assert (queue["ready"], queue["is_exact"], queue["oldest"]["step_id"]) == (1, True, 2)
+    assert "signal: 1 step" in commands("si-diag", "status", "waiting").out
+    assert "waits for the signal 'approval'" in commands("si-diag", "status", "waiting").words
+    (step,) = commands.json("si-diag", "status", "waiting")["steps"]
+    assert (step["reason"], step["awaits"]) == ("signal", "approval")
+
+
+async def _with_steps_that_wait() -> None:
+    driver = Driver()
+    await driver.start(linear("a"), 2)
+    await driver.finish(parked(await driver.claim_one(), awaits="approval"))
 
 
 def test_workers_are_listed(commands: CommandLine) -> None:

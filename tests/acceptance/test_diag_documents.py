@@ -94,10 +94,20 @@ def test_runs_are_listed_told_of_and_reset(ingested: CommandLine) -> None:
     runs = ingested.json("si-diag", "workflow", "list", "--group", "1", "--status", "FAILED")
     assert [run["id"] for run in runs] == [2, 1]
     run = ingested.json("si-diag", "workflow", "info", "1")
+    assert run == ingested.json("si-diag", "run", "1")
+    attempts = run["attempts"]
+    assert [each["attempt"] for each in attempts] == [1, 2]
+    assert "RuntimeError: this step always fails" in attempts[0]["traceback"]
+    assert ingested.json("si-cli", "status", "1", "--attempts") == attempts
+    assert "chunk 1" in ingested("si-cli", "status", "1", "--attempts").words
     assert run["document_info"]["uri"].endswith("a.md")
     assert [step["status"] for step in run["steps"]] == ["COMPLETED", "COMPLETED", "FAILED", "CANCELLED", "CANCELLED"]
     assert run["lifecycle"][-1]["event"] == "item_failed"
     assert "RuntimeError: this step always fails" in ingested("si-diag", "workflow", "info", "1").words
+
+    (cause,) = ingested.json("si-diag", "status", "failures", "--group", "1")["causes"]
+    assert (cause["failed"], cause["error_type"], cause["run_ids"]) == (2, "RuntimeError", [2, 1])
+    assert "2 0 RuntimeError" in ingested("si-diag", "status", "failures").words
 
     assert ingested("si-diag", "workflow", "reset", "1").out == "3 steps of run 1 will be tried again\n"
     assert ingested.json("si-diag", "workflow", "reset", "2", "--hard")["reset_steps"] == 3

@@ -94,6 +94,8 @@ def call(server: Server, *arguments: str, environment: Mapping[str, str] | None 
         (["search", "owls", "--json"], "hunt by night"),
         (["status"], "COMPLETED"),
         (["status", "1"], "run group 1"),
+        (["status", "1", "--attempts"], "no attempt has failed"),
+        (["signal", "order-17", "--payload", "{{}}"], "no step waits for it now"),
         (["versions", "{folder}/owls.md"], "sha256-"),
         (["diff", "{folder}/owls.md"], "+The owls hunt by night."),
         (["retry", "1"], "nothing has failed"),

@@ -15,8 +15,8 @@ import pytest
 from soliplex.ingester.lib.models import Database, DocumentBatch
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower, News, changes_since, moment_of, run_change, state_now
 from soliplex.ingester.lib.wf.registry import Registry
-from soliplex.ingester.server.feed import ChangeFeed, Follower, _News, changes_since, moment_of, run_change, state_now
 from soliplex.ingester.server.routes.events import as_event
 from tests.support.engine import Driver, linear, registry_in_use
 
@@ -37,7 +37,7 @@ class Watcher:
     """Looks for news as the feed does, one look at a time."""
 
     driver: Driver
-    news: _News = field(default_factory=_News)
+    news: News = field(default_factory=News)
 
     async def look(self) -> list[tuple[str, int, str]]:
         return [_brief(change) for change in await self.news.look(self.driver.now())]

@@ -13,7 +13,7 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.operations.runs import Created
-from tests.support.engine import Driver, errored
+from tests.support.engine import Driver, errored, expanded, workflow
 
 W = "/api/v1/workflow"
 HASHES = tuple("sha256-" + digit * 64 for digit in "abc")
@@ -110,6 +110,67 @@ async def test_a_status_that_is_none_is_refused_by_name(client: httpx.AsyncClien
         answer = await client.get(f"{W}/{path}", params=query)
         assert answer.status_code == 422
         assert answer.json()["error"].startswith("status: ")
+
+
+async def test_failed_attempts_of_a_run_are_listed_by_pages(client: httpx.AsyncClient, group: Created) -> None:
+    completed, failed, _ = group.run_ids
+    (attempt,) = (await client.get(f"{W}/runs/{failed}/attempts")).json()
+    assert (attempt["attempt"], attempt["message"], attempt["worker_id"]) == (1, "no paper", "worker")
+    assert attempt["start_date"] < attempt["end_date"]
+    page = (await client.get(f"{W}/runs/{failed}/attempts", params={"page": 1, "rows_per_page": 5})).json()
+    assert (page["total"], page["items"]) == (1, [attempt])
+    assert (await client.get(f"{W}/runs/{completed}/attempts")).json() == []
+    unknown = await client.get(f"{W}/runs/4711/attempts")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "workflow run 4711 does not exist")
+
+
+async def test_the_graph_of_a_workflow_and_of_its_runs_have_the_same_steps(
+    client: httpx.AsyncClient, group: Created
+) -> None:
+    defined = (await client.get(f"{W}/definitions/test_wf/graph")).json()
+    run = (await client.get(f"{W}/runs/{group.run_ids[1]}/graph")).json()
+    assert [node["key"] for node in defined["nodes"]] == [node["key"] for node in run["nodes"]]
+    assert sorted(map(str, defined["edges"])) == sorted(map(str, run["edges"]))
+    assert (run["status"], run["nodes"][0]["message"], run["nodes"][1]["status"]) == ("FAILED", "no paper", "CANCELLED")
+    assert (await client.get(f"{W}/definitions/test_fw/graph")).status_code == 404
+    assert (await client.get(f"{W}/runs/4711/graph")).status_code == 404
+
+
+async def test_tasks_of_a_map_step_are_listed_by_pages(client: httpx.AsyncClient) -> None:
+    driver = Driver()
+    created = await driver.start(workflow({"m": {"map": True}}, workflow_id="wide"))
+    parent = await driver.claim_one()
+    await driver.finish(expanded(parent, range(5)))
+    (node,) = (await client.get(f"{W}/runs/{created.run_ids[0]}/graph")).json()["nodes"]
+    assert (node["step_id"], node["tasks"]["total"], node["tasks"]["counts"]["PENDING"]) == (parent.id, 5, 5)
+    page = (await client.get(f"{W}/steps/{parent.id}/tasks", params={"page": 2, "rows_per_page": 2})).json()
+    assert (page["total"], [task["item_index"] for task in page["items"]]) == (5, [2, 3])
+    assert (await client.get(f"{W}/steps/{parent.id}/tasks", params={"status": "FAILED"})).json() == []
+    assert (await client.get(f"{W}/steps/4711/tasks")).status_code == 404
+
+
+async def test_queues_waiting_steps_causes_and_what_is_left_are_told(client: httpx.AsyncClient, group: Created) -> None:
+    (queue,) = (await client.get(f"{W}/queues")).json()
+    assert (queue["step_type"], queue["ready"], queue["is_exact"], queue["running"]) == ("validate", 0, True, 1)
+    assert (await client.get(f"{W}/waiting")).json() == {
+        "reasons": [],
+        "is_exact": True,
+        "resources": [],
+        "signals": 0,
+    }
+    assert (await client.get(f"{W}/waiting/steps", params={"reason": "signal"})).json() == []
+    assert (await client.get(f"{W}/waiting/steps", params={"reason": "mood"})).status_code == 422
+    found = (await client.get(f"{W}/failures/by-cause", params={"run_group_id": group.group_id})).json()
+    assert [(each["message"], each["failed"], each["run_ids"]) for each in found["causes"]] == [
+        ("no paper", 1, [group.run_ids[1]])
+    ]
+    assert (await client.get(f"{W}/failures/by-cause", params={"run_group_id": 4711})).status_code == 404
+    for spelling in ("run-groups", "run_groups"):
+        eta = (await client.get(f"{W}/{spelling}/{group.group_id}/eta")).json()
+        assert (eta["remaining_runs"], eta["seconds"]) == (1, None)
+        assert eta["reason"]
+    assert (await client.get(f"{W}/run-groups/4711/eta")).status_code == 404
+    assert (await client.get("/api/v1/stats/throughput/steps", params={"interval": "week"})).status_code == 200
 
 
 async def test_a_run_is_shown_with_its_steps_and_its_life(client: httpx.AsyncClient, group: Created) -> None:

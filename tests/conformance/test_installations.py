@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,13 +28,14 @@ from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
-from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep
+from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal
 from soliplex.ingester.lib.operations import GroupCoverage
 from soliplex.ingester.lib.rag import rag_path
 from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.writing import write_documents
 from soliplex.ingester.lib.search import SearchKind
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.answers import SignalStanding
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.server import create_app
@@ -398,6 +400,63 @@ async def test_what_was_started_is_told_and_can_be_retried(target: Installation,
             await missing
 
 
+async def test_failed_attempts_at_the_steps_of_a_run_are_told(target: Installation, file: LocalFile) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, FAILING)
+    await run_to_its_end(target, started.group_id)
+    ((run_id,),) = await rows_of("SELECT id FROM workflowrun")
+    (attempt,), total = await target.attempts(run_id, 1)
+    assert (total, attempt.step_name, attempt.attempt, attempt.error_type) == (2, "chunk", 1, "RuntimeError")
+    assert attempt.message == "RuntimeError: this step always fails"
+    assert attempt.end_date.tzinfo is not None
+    with pytest.raises(IngesterError, match="workflow run 4711 does not exist"):
+        await target.attempts(4711, 10)
+
+
+async def test_it_is_told_when_a_group_will_have_ended_or_why_that_is_unknown(
+    target: Installation, file: LocalFile
+) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    eta = await target.eta(started.group_id)
+    assert eta is not None
+    assert (eta.remaining_runs, eta.seconds, eta.reason) == (1, None, "nothing has ended yet")
+    await run_to_its_end(target, started.group_id)
+    eta = await target.eta(started.group_id)
+    assert eta is not None
+    assert (eta.seconds, eta.ends_at is not None) == (0.0, True)
+
+
+async def test_a_signal_is_recorded_with_its_payload_and_its_standing_told(target: Installation) -> None:
+    for key, payload in {"plain": None, "with/slashes and : blanks?": {"approved": [True, "ä"]}}.items():
+        sent = await target.signal(key, payload)
+        assert (sent.key, sent.standing, sent.has_workers) == (key, SignalStanding.KEPT, False)
+        async with Database.session(read_only=True) as session:
+            stored = await session.get_one(Signal, sent.id)
+        assert (stored.key, stored.payload) == (key, payload)
+
+
+@pytest.mark.parametrize(
+    ("key", "payload", "problem"),
+    [
+        (":mine", 1, "key: is ':mine'; begin it with something else than a colon"),
+        ("k" * 501, 1, "key: must be at most 500 bytes long"),
+        ("k", "x" * (1 << 20), "payload: is larger than 1048576 bytes of JSON"),
+        ("k", "x" * (10 << 20), "payload: is larger than 1048576 bytes of JSON"),
+        ("k", "NUL \0", "payload: must not hold NUL"),
+    ],
+    ids=["colon", "long key", "large", "larger than any body", "NUL"],
+)
+async def test_a_signal_that_cannot_be_is_refused_by_field(
+    target: Installation, key: str, payload: str, problem: str
+) -> None:
+    with pytest.raises(IngesterError, match=re.escape(problem)):
+        await target.signal(key, payload)
+    assert await rows_of("SELECT id FROM signal") == []
+
+
 async def test_versions_are_told_compared_and_gone_back_to(target: Installation, tmp_path: Path) -> None:
     batch_id = await target.create_batch("files", "docs")
     for text in ("one line\n", "another line\n"):
@@ -444,6 +503,21 @@ async def test_a_question_is_asked_of_a_database(target: Installation) -> None:
         await target.search(replace(question, db="nothing"))
 
 
+async def test_who_follows_a_group_is_told_that_something_has_changed(target: Target, file: LocalFile) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    async with target.changes(started.group_id) as changes:
+        await changes.happened.wait()
+        assert changes.are_told
+        while not (await target.progress(started.group_id)).is_over:
+            changes.happened.clear()
+            async with work_done():
+                await changes.happened.wait()
+    if isinstance(target, LocalInstallation):
+        assert not changes.are_told
+
+
 async def test_it_is_known_whether_anybody_works(target: Target) -> None:
     assert await target.has_workers() is isinstance(target, LocalInstallation)  # who works while it is watched
     async with work_done():
@@ -470,7 +544,7 @@ class _Counting(httpx.AsyncHTTPTransport):
 async def test_who_waits_for_a_server_is_told_of_changes_and_asks_seldom(
     database: type[Database], file: LocalFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soliplex.ingester.installation.following.TOLD_LOOKS_EVERY", 0.0)
+    monkeypatch.setattr("soliplex.ingester.installation.remote.LOOKS_EVERY", 0.0)
     monkeypatch.setattr("soliplex.ingester.installation.following.LOOK_UNTOLD_EVERY", 600.0)
     get_settings.cache_clear()
     use_registry(None)

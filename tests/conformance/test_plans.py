@@ -299,6 +299,18 @@ HOT: Final[dict[str, Hot]] = {
     "next_event_due": Hot("ix_lifecyclehistory_waiting"),
     "complete_event": Hot("lifecyclehistory", {"event_id": 7, "lease": "x", "now": NOW}),
     "sweep_locks": Hot("", {"now": NOW}),
+    # what operators ask
+    "queue_depths": Hot("ix_runstep_ready", {"most": 100}),
+    "moments_of_steps": Hot("runstep", {"ids": IDS}),
+    "running_steps_by_type": Hot("ix_runstep_running", sorts=True),
+    "count_waiting_steps": Hot("ix_runstep_available_at", {"most": 100}, sorts=True),
+    "waiting_steps": Hot("ix_runstep_available_at", {"most": 100, "reason": None, "limit": 10}, sorts=True),
+    "steps_waiting_for_locks": Hot("ix_runstep_ready_keyed", {"most": 100, "locks": 10, "now": NOW}, sorts=True),
+    "count_signals": Hot("", {"most": 100}),
+    "nodes_of_run": Hot("ix_runstep_workflow_run_id", {"run_id": 7, "now": NOW}, sorts=True),
+    "edges_of_steps": Hot("ix_runstepdependency_step_id", {"ids": IDS}),
+    "subflows_of_steps": Hot("ix_workflowrun_parent_step_id", {"ids": IDS}),
+    "count_tasks_by_status": Hot("ix_runstep_parent_step_id", {"ids": IDS}, sorts=True),
     # groups and runs as a whole
     "flag_runs_of_group": Hot("ix_workflowrun_run_group_id", {"group_id": 3, "now": NOW}, sorts=True),
     "count_steps_of_run": Hot("ix_runstep_workflow_run_id", {"run_id": 7}),
@@ -313,10 +325,11 @@ _LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
     r"SCAN (x|m|t|e|item|kind|front|plain|keyed|walk|edge|fresh|n|p|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
+    r"|SCAN (counted|looked_at|held|w)(\s|$)"
     r"|VIRTUAL TABLE|CONSTANT ROW"
 )
 _PARTIAL_IN_SQLITE: Final = re.compile(
-    r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b|INDEX ix_signal_new\b"
+    r"USING (COVERING )?INDEX ix_runstep_(ready|ready_keyed|running|available_at)\b|INDEX ix_signal_(new|key)\b"
 )
 
 

@@ -109,7 +109,17 @@ VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "rates of a batch": lambda: views.step_rates(batch_id=3),
     "batch times": documents.batch_times,
     "changed runs": lambda: changes.changed_runs([GROUP, GROUP + 1], NOW - timedelta(minutes=1)),
+    "changed runs, and those that go on": lambda: changes.changed_runs([GROUP], NOW, or_running=True),
     "steps in flight": changes.steps_in_flight,
+    "steps in flight of a group": lambda: changes.steps_in_flight([GROUP]),
+    "steps of runs": lambda: changes.begun_steps_of_runs([15_100, 15_101], NOW - timedelta(minutes=1)),
+    "attempts of a run": lambda: views.attempts_of_run(15_100),
+    "throughput by type": lambda: views.throughput_by_type(Interval.MINUTE, now=NOW),
+    "failures by cause": views.failures_by_cause,
+    "failures of a group by cause": lambda: views.failures_by_cause(run_group_id=GROUP),
+    "what is left of a group": lambda: views.eta_of_group(GROUP, now=NOW),
+    "tasks of a step": lambda: views.tasks_of_step(15_100),
+    "a signal": lambda: views.standing_of_signal(1, "k"),
     "steps of a batch": lambda: views.list_steps(batch_id=3, paging=SECOND),
     **{
         f"{status} steps": lambda status=status: views.list_steps(status=status, paging=SECOND)

@@ -11,7 +11,10 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import Database, RunStatus
 from soliplex.ingester.lib.models.workflows import NEVER
 from soliplex.ingester.lib.wf import operations as ops
-from soliplex.ingester.lib.wf.operations.signals import LARGEST_PAYLOAD
+from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.errors import PayloadTooLargeError
+from soliplex.ingester.lib.wf.views import SignalStanding
+from soliplex.ingester.lib.wf.waiting import LARGEST_PAYLOAD
 from tests.support.engine import (
     Driver,
     assert_consistent,
@@ -267,7 +270,39 @@ async def test_a_key_that_no_signal_can_have_is_refused_by_name(driver: Driver, 
         await ops.send_signal(key)
 
 
-async def test_a_payload_that_is_too_large_is_refused_with_its_size(driver: Driver) -> None:
-    with pytest.raises(InvalidInputError, match=rf"payload: is \d+ bytes of JSON; send at most {LARGEST_PAYLOAD}"):
+async def test_a_payload_that_is_too_large_is_refused_with_the_limit(driver: Driver) -> None:
+    with pytest.raises(PayloadTooLargeError, match=f"payload: is larger than {LARGEST_PAYLOAD} bytes of JSON"):
         await ops.send_signal("k", "x" * (10 << 20))
     assert await signals() == []
+
+
+@pytest.mark.parametrize("payload", [float("nan"), {"a": object()}, "half \ud800"])
+async def test_a_payload_that_is_no_json_is_refused_by_name(driver: Driver, payload: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"^payload: "):
+        await ops.send_signal("k", payload)
+    assert await signals() == []
+
+
+async def test_the_sender_of_a_signal_is_told_how_it_stands(driver: Driver) -> None:
+    async def standing(signal_id: int) -> SignalStanding:
+        return (await views.standing_of_signal(signal_id, "k")).standing
+
+    await driver.start(linear("a"))
+    step = await driver.claim_one()
+    early = await driver.signal("k")
+    assert await standing(early) is SignalStanding.KEPT
+    await driver.finish(parked(step, awaits="k"))
+    assert await standing(early) is SignalStanding.TAKEN
+
+    await driver.finish(parked(await driver.claim_one(), awaits="k"))
+    first, second = await driver.signal("k"), await driver.signal("k")
+    assert [await standing(each) for each in (first, second)] == [SignalStanding.AWAITED, SignalStanding.KEPT]
+    await driver.deliver()
+    assert [await standing(each) for each in (first, second)] == [SignalStanding.TAKEN, SignalStanding.KEPT]
+
+
+async def test_the_sender_is_told_whether_anybody_could_bring_the_signal_to_its_step(driver: Driver) -> None:
+    sent = await driver.signal("k")
+    assert not (await views.standing_of_signal(sent, "k")).has_workers
+    await ops.check_in("worker", now=driver.now())
+    assert (await views.standing_of_signal(sent, "k")).has_workers

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay
-from soliplex.ingester.cli.ingest.remaining import Remaining, Share, in_words
+from soliplex.ingester.cli.ingest.time_left import in_words
 from soliplex.ingester.installation.stages import Stage
+from soliplex.ingester.lib.wf.remaining import Remaining, Share
 
 
 def share(at: float, done: float, total: float, name: str = "parse") -> Share:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from soliplex.ingester.installation.values import Failure, Group, GroupProgress, StageProgress
     from soliplex.ingester.lib.answers import GroupCoverage
     from soliplex.ingester.lib.models import DocumentBatch
+    from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta
     from soliplex.ingester.lib.wf.views import Paging
 
 GroupId = Annotated[int, typer.Argument(metavar="GROUP", min=1, help="Id of a run group.")]
@@ -52,6 +54,16 @@ _BATCHES = {
     "completed": "completed_date",
     "seconds": "duration",
 }
+_ATTEMPTS = {
+    "step": "step_name",
+    "item": "item_index",
+    "attempt": "attempt",
+    "worker": "worker_id",
+    "began": "start_date",
+    "seconds": "duration",
+    "error": "error_type",
+    "message": "message",
+}
 _STAGES = {name: name for name in ("step", "total", "completed", "failed", "cancelled", "waiting")}
 
 
@@ -64,9 +76,15 @@ async def list_batches(*, limit: Limit = 50, as_json: AsJson = False) -> None:
 
 async def status(
     group_id: Annotated[
-        int | None, typer.Argument(metavar="[GROUP]", min=1, help="A run group. Default: the newest ones.")
+        int | None,
+        typer.Argument(
+            metavar="[GROUP]", min=1, help="A run group; with --attempts, a run. Default: the newest groups."
+        ),
     ] = None,
     *,
+    attempts: Annotated[
+        bool, typer.Option("--attempts", help="Show the failed attempts at the steps of a run.")
+    ] = False,
     server: Server = None,
     limit: Limit = 10,
     as_json: AsJson = False,
@@ -74,8 +92,11 @@ async def status(
     """Show how run groups fare.
 
     The newest ones, or one in detail: its failed documents are shown with their reasons, and the exit code is 1 if
-    there are any.
+    there are any. With --attempts, the number is that of a run, and every attempt at its steps that failed is shown.
     """
+    if attempts:
+        await _show_attempts(group_id, server, limit, as_json=as_json)
+        return
     async with open_target(server, tell) as target:
         if group_id is None:
             groups, total = await target.groups(rows_of(limit))
@@ -86,13 +107,28 @@ async def status(
         failures = await target.failures(group_id, SHOWN_FAILURES) if progress.failed else []
         blank = await target.with_nothing_to_index(group_id, MOST_BLANK) if progress.completed else []
         coverage = await target.coverage(group_id)
+        eta = None if progress.status.is_final else await target.eta(group_id)
     if as_json:
         found = {"run_group": group, "progress": progress, "failures": failures}
-        print_json(found | {"nothing_to_index": blank, "coverage": coverage})
+        print_json(found | {"nothing_to_index": blank, "coverage": coverage, "eta": eta})
     else:
         _print_group(group, progress, failures, blank)
+        _print_eta(eta)
         _print_coverage(coverage)
     raise typer.Exit(1 if progress.failed else 0)
+
+
+async def _show_attempts(run_id: int | None, server: str | None, limit: int, *, as_json: bool) -> None:
+    if run_id is None:
+        raise typer.BadParameter("--attempts needs the id of a run: si-cli status RUN --attempts")
+    async with open_target(server, tell) as target:
+        found, total = await target.attempts(run_id, rows_of(limit))
+    print_attempts(found, as_json=as_json, total=total)
+
+
+def print_attempts(found: Sequence[FailedAttempt], *, as_json: bool, total: int | None = None) -> None:
+    """Print attempts that failed. Their tracebacks are in the JSON."""
+    print_rows(found, _ATTEMPTS, as_json=as_json, nothing="no attempt has failed", total=total)
 
 
 async def retry(
@@ -181,6 +217,14 @@ def _print_group(group: Group, progress: GroupProgress, failures: list[Failure],
         out.print(f"To try them again:  si-cli retry {group.id}")
     elif progress.failed:
         out.print("Trying again as they are cannot help: change the files, or delete them.", soft_wrap=True)
+
+
+def _print_eta(eta: GroupEta | None) -> None:
+    """How much longer the group takes; nothing, where that cannot be known."""
+    from soliplex.ingester.cli.ingest.time_left import in_words
+
+    if eta is not None and eta.seconds is not None:
+        console().print(in_words(eta.seconds))
 
 
 def _print_coverage(coverage: GroupCoverage) -> None:

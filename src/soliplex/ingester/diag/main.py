@@ -34,6 +34,7 @@ COMMANDS: dict[str, str | Group] = {
             "step-stats": "soliplex.ingester.diag.runs:group_step_stats",
         },
     ),
+    "run": "soliplex.ingester.diag.runs:run_info",
     "workflow": Group(
         "Workflow runs.",
         {
@@ -47,6 +48,9 @@ COMMANDS: dict[str, str | Group] = {
         {
             "running": "soliplex.ingester.diag.runs:running",
             "recent": "soliplex.ingester.diag.runs:recent",
+            "queues": "soliplex.ingester.diag.queues:list_queues",
+            "waiting": "soliplex.ingester.diag.queues:list_waiting",
+            "failures": "soliplex.ingester.diag.queues:list_causes",
             "details": "soliplex.ingester.cli.groups:status",
         },
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from soliplex.ingester.cli.database import open_database
-from soliplex.ingester.cli.groups import GroupId, page_of, print_groups
+from soliplex.ingester.cli.groups import GroupId, page_of, print_attempts, print_groups
 from soliplex.ingester.cli.output import AsJson, Limit, counted, echo, fields_of, print_facts, print_json, print_rows
 from soliplex.ingester.cli.stats import Lately, interval_of
 from soliplex.ingester.lib.enums import RunStatus
@@ -132,20 +132,24 @@ async def list_runs(
 
 
 async def run_info(run_id: RunId, *, as_json: AsJson = False) -> None:
-    """Show a workflow run, its document, its steps and its events."""
+    """Show a workflow run, its document, its steps, their failed attempts and its events."""
     from soliplex.ingester.lib.operations import documents_of
     from soliplex.ingester.lib.wf import views
 
     async with open_database():
         found = await views.get_run_with_steps(run_id)
         documents = await documents_of([found.run])
+        attempts = (await views.attempts_of_run(run_id, paging=views.FIRST_ROWS)).items
         events = await views.lifecycle_of_run(run_id)
     document = documents.get(run_id)
     if as_json:
-        print_json({"workflow_run": found.run, "steps": found.steps, "document_info": document, "lifecycle": events})
+        told = {"workflow_run": found.run, "steps": found.steps, "attempts": attempts, "document_info": document}
+        print_json(told | {"lifecycle": events})
         return
     print_facts({**fields_of(found.run), "uri": document.uri if document else None}, as_json=False)
     print_rows(found.steps, _STEPS, as_json=False, nothing="no steps")
+    if attempts:
+        print_attempts(attempts, as_json=False)
     print_rows(events, _EVENTS, as_json=False, nothing="no events")
 
 

@@ -17,8 +17,6 @@ from soliplex.ingester.installation.values import Changes, GroupProgress
 LOOK_EVERY: Final = 0.15
 LOOK_AT_LEAST_EVERY: Final = 2.0
 """Seconds between looks at a group: the longer a look takes, the rarer, since the database has better things to do."""
-TOLD_LOOKS_EVERY: Final = 0.5
-"""Seconds between looks where we are told of changes: many come at once."""
 LOOK_UNTOLD_EVERY: Final = 30.0
 """Seconds after which we look although nobody told of a change."""
 
@@ -49,7 +47,7 @@ class Follower:
                     await on_look(progress)
                 if progress.is_over:
                     return
-                await self._until_it_changes(changes, took=time.perf_counter() - asked)
+                await self._until_it_changes(changes, progress, took=time.perf_counter() - asked)
 
     def show(self, progress: GroupProgress) -> None:
         for each in progress.stages:
@@ -67,10 +65,11 @@ class Follower:
                 self._ended_stages.add(each.name)
                 self._watcher.end(stage)
 
-    async def _until_it_changes(self, changes: Changes, *, took: float) -> None:
+    async def _until_it_changes(self, changes: Changes, progress: GroupProgress, *, took: float) -> None:
         """Wait for the next look: until we are told of a change, or for a moment where nobody tells."""
-        if not changes.are_told:
+        # Nobody tells that the handlers of a group that has ended were called.
+        if not changes.are_told or progress.status.is_final:
             await self._interruptible.pause(min(max(LOOK_EVERY, 5 * took), LOOK_AT_LEAST_EVERY))
             return
-        await self._interruptible.pause(TOLD_LOOKS_EVERY)
+        await self._interruptible.pause(changes.looks_every)
         await self._interruptible.pause(LOOK_UNTOLD_EVERY, changes.happened)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from soliplex.ingester.installation.file_pieces import pieces_of
 from soliplex.ingester.installation.files import LocalFile
@@ -26,6 +26,7 @@ from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, RunStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
@@ -33,9 +34,14 @@ from soliplex.ingester.lib.operations.versions import is_known
 from soliplex.ingester.lib.search import Scope, search_documents
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.operations import retry_run_group
+from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
+from soliplex.ingester.lib.wf.operations import retry_run_group, send_signal
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
+
+LOOKS_EVERY: Final = 0.15
+"""Seconds between looks at how far a group is: here, a look costs little."""
 
 
 @asynccontextmanager
@@ -119,9 +125,12 @@ class LocalInstallation:
 
     @asynccontextmanager
     async def changes(self, group_id: int) -> AsyncGenerator[Changes]:
-        """Nobody tells: a look at one's own database costs little."""
-        del group_id
-        yield Changes()
+        feed, changes = ChangeFeed(), Changes(are_told=True, looks_every=LOOKS_EVERY)
+        try:
+            async with meanwhile(_note_changes(feed, group_id, changes)):
+                yield changes
+        finally:
+            await feed.close()
 
     async def has_workers(self) -> bool:
         return True  # the one in this process, for as long as anybody watches
@@ -147,6 +156,16 @@ class LocalInstallation:
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
         retried = await retry_run_group(group_id, hard=hard)
         return Retried(retried.reset_runs, retried.reset_steps)
+
+    async def eta(self, group_id: int) -> GroupEta | None:
+        return await views.eta_of_group(group_id)
+
+    async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:
+        page = await views.attempts_of_run(run_id, paging=views.Paging(1, limit))
+        return page.items, page.total
+
+    async def signal(self, key: str, payload: Any) -> SentSignal:
+        return await views.standing_of_signal(await send_signal(key, payload), key)
 
     async def search(self, question: Question) -> list[Hit]:
         scope = Scope(
@@ -218,3 +237,14 @@ class LocalInstallation:
     async def failed(self, source: str, beginning: str, limit: int) -> list[Failure]:
         found = await operations.failures_of_source(source, beginning, most=limit)
         return [Failure.of(asdict(each)) for each in found]
+
+
+async def _note_changes(feed: ChangeFeed, group_id: int, changes: Changes) -> None:
+    try:
+        async with feed.following(Follower(run_group_id=group_id)) as follower:
+            changes.happened.set()  # what happened before the feed had its first look, it does not tell
+            while await follower.queue.get() is not None:
+                changes.happened.set()
+    finally:
+        changes.are_told = False
+        changes.happened.set()

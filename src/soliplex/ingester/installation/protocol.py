@@ -24,6 +24,7 @@ from soliplex.ingester.installation.values import (
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+    from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 
 
 class Target(Protocol):
@@ -122,6 +123,18 @@ class Installation(Target, Protocol):
 
     async def coverage(self, group_id: int) -> GroupCoverage:
         """How much of the text of the group's PDFs was read."""
+        ...
+
+    async def eta(self, group_id: int) -> GroupEta | None:
+        """When the group will have ended; None: it cannot be asked that."""
+        ...
+
+    async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:
+        """The first attempts at the steps of a run that failed, and how many there are in all."""
+        ...
+
+    async def signal(self, key: str, payload: Any) -> SentSignal:
+        """Resume the step that waits for the key, or the next one that will. Sent once, and never a second time."""
         ...
 
     async def search(self, question: Question) -> list[Hit]:

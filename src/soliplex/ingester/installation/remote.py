@@ -13,6 +13,7 @@ from datetime import datetime
 from http import HTTPStatus
 from itertools import batched
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 from pydantic import TypeAdapter
@@ -38,6 +39,7 @@ from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, Stored
 from soliplex.ingester.lib.enums import RunStatus
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.http_statuses import PASSING
+from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
 
 PREFIX: Final = "/api/v1"
@@ -57,6 +59,8 @@ DELETED_AT_ONCE: Final = 500
 SILENCE: Final = httpx.Timeout(60, connect=10, pool=None)
 """For events: where nothing happens, the server says so every quarter of a minute."""
 LISTEN_AGAIN: Final = 2.0
+LOOKS_EVERY: Final = 0.5
+"""Seconds between questions how far a group is, while the server tells of changes."""
 _log = logging.getLogger(__name__)
 
 type Content = Callable[[], Mapping[str, Any]]
@@ -217,7 +221,7 @@ class RemoteInstallation:
     @asynccontextmanager
     async def changes(self, group_id: int) -> AsyncGenerator[Changes]:
         """The server tells, by `/events`; for as long as it does not, one has to look."""
-        changes = Changes()
+        changes = Changes(looks_every=LOOKS_EVERY)
         listening = asyncio.create_task(self._listen(group_id, changes))
         try:
             yield changes
@@ -271,6 +275,26 @@ class RemoteInstallation:
         form = {"run_group_id": str(group_id), "hard": str(hard).lower()}
         answer = await self._json("POST", "/workflow/retry", data=form)
         return Retried(answer["reset_runs"], answer["reset_steps"])
+
+    async def eta(self, group_id: int) -> GroupEta | None:
+        try:
+            answer = await self._json("GET", f"/workflow/run-groups/{group_id}/eta")
+        except RemoteError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None  # an older server, which does not know
+            raise
+        return TypeAdapter(GroupEta).validate_python(answer)
+
+    async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:
+        query = {"page": 1, "rows_per_page": limit}
+        page = await self._json("GET", f"/workflow/runs/{run_id}/attempts", params=query)
+        return TypeAdapter(list[FailedAttempt]).validate_python(page["items"]), page["total"]
+
+    async def signal(self, key: str, payload: Any) -> SentSignal:
+        # Not tried again: one whose answer was lost may have been recorded, and a second one would end another wait.
+        content: Mapping[str, Any] = {"json": payload}
+        response = await self._try("POST", f"/signals/{quote(key, safe='')}", lambda: content)
+        return TypeAdapter(SentSignal).validate_python(response.json())
 
     async def search(self, question: Question) -> list[Hit]:
         query = {

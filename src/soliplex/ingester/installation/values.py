@@ -155,6 +155,8 @@ class Changes:
     happened: asyncio.Event = field(default_factory=asyncio.Event)
     are_told: bool = False
     """Whether somebody tells of them; where nobody does, one has to look now and then."""
+    looks_every: float = 0.0
+    """Seconds between looks where somebody tells of changes: many come at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

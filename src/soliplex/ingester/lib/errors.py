@@ -6,6 +6,7 @@
     │   ├── MissingPackageError    a package is not installed; names the extra that brings it
     │   └── ForeignWeightsError    a package holds other weights than this release was made for
     ├── InvalidInputError          a value that somebody gave is wrong; names the field and the fix
+    │   ├── PayloadTooLargeError   a signal's payload is larger than a signal may be; names the limit
     │   ├── InputRefusedError      an `input_uri` that may not be fetched, or where nothing is
     │   └── InvalidStepOptionError a step's parameter is wrong; a PermanentError too
     ├── NotFoundError              a named thing does not exist

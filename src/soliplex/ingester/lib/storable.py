@@ -69,18 +69,23 @@ def checked_integer(field: str, number: int, *, least: int = -LARGEST_INTEGER) -
     return number
 
 
+def parse_json(field: str, text: str | bytes, expected: str = "valid JSON") -> Any:
+    """The value that a JSON text says."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidInputError(field, "is nested too deeply") from None
+    except ValueError as exc:
+        raise InvalidInputError(field, f"must be {expected} ({exc})") from exc
+
+
 def parse_object(field: str, text: str, *, largest: int = LARGEST_META) -> dict[str, Any]:
     """The JSON object that the text says."""
     if text == "{}":
         return {}
     if len(text) > largest:
         raise InvalidInputError(field, f"must be at most {largest} characters long")
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise InvalidInputError(field, "is nested too deeply") from None
-    except ValueError as exc:
-        raise InvalidInputError(field, f"must be a valid JSON object ({exc})") from exc
+    value = parse_json(field, text, "a valid JSON object")
     if not isinstance(value, dict):
         raise InvalidInputError(field, f"must be a JSON object, not {_kind(value)}")
     see_storable(field, text, value)
@@ -89,12 +94,7 @@ def parse_object(field: str, text: str, *, largest: int = LARGEST_META) -> dict[
 
 def parse_texts(field: str, text: str, *, most: int) -> list[str]:
     """The JSON array of texts that the text says."""
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise InvalidInputError(field, "is nested too deeply") from None
-    except ValueError as exc:
-        raise InvalidInputError(field, f"must be a valid JSON array ({exc})") from exc
+    value = parse_json(field, text, "a valid JSON array")
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidInputError(field, "must be a JSON array of texts")
     if len(value) > most:

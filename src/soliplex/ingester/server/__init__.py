@@ -6,8 +6,8 @@
     access.py     what is open, what changes something           sites.py       what pages of others may send
     connections.py  bounds on heads, before anyone is asked      slots.py       turns of those who wait for bytes
     bodies.py     how large and how slow a body may be           forms.py       forms of any size
-    parameters.py what several routes take and give              feed.py        changes, for those who follow along
-    health.py  metrics.py                                        pages.py       what a browser is shown
+    parameters.py what several routes take and give              pages.py       what a browser is shown
+    health.py  metrics.py
 
 Knows documents and the engine by their operations and views; nothing but the command line imports it.
 """

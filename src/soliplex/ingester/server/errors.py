@@ -39,7 +39,7 @@ from soliplex.ingester.lib.storage import (
     InvalidKeyError,
     StoreUnavailableError,
 )
-from soliplex.ingester.lib.wf.errors import DefinitionError
+from soliplex.ingester.lib.wf.errors import DefinitionError, PayloadTooLargeError
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, is_about_the_data
 from soliplex.ingester.lib.wf.parameter_sets import ProtectedParameterSetError
 from soliplex.ingester.server.access import path_of
@@ -103,6 +103,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
     LockedError: HTTPStatus.CONFLICT,
+    PayloadTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     DocumentTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     TooMuchWorkError: HTTPStatus.UNPROCESSABLE_ENTITY,
     RateLimitedError: HTTPStatus.TOO_MANY_REQUESTS,
@@ -187,6 +188,8 @@ def error_answer(
 
 def _detail(error: BaseException, *, debug: bool) -> Any:
     match error:
+        case PayloadTooLargeError():
+            return {"field": error.field, "limit": error.limit}
         case InvalidInputError():
             return {"field": error.field}
         case DefinitionError():

@@ -22,9 +22,9 @@ from soliplex.ingester.lib.models import Database, NotInitializedError
 from soliplex.ingester.lib.operations import removals_tended
 from soliplex.ingester.lib.operations.apart import kept_apart
 from soliplex.ingester.lib.rag.readers import readers_kept
+from soliplex.ingester.lib.wf.feed import ChangeFeed
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.runner import Worker
-from soliplex.ingester.server.feed import ChangeFeed
 from soliplex.ingester.server.metrics import loop_delay_measured
 
 _log = logging.getLogger(__name__)

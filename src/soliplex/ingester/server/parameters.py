@@ -197,7 +197,9 @@ def names_in_body(route: APIRoute) -> frozenset[str]:
     """The fields that a route takes in its body, as its documentation lists them."""
     declared = {each.alias for dependant in _all(route.dependant) for each in dependant.body_params}
     extra = route.openapi_extra or {}
-    written = (each["schema"]["properties"] for each in extra.get("requestBody", {}).get("content", {}).values())
+    written = (
+        each["schema"].get("properties", ()) for each in extra.get("requestBody", {}).get("content", {}).values()
+    )
     return frozenset(declared.union(*written))
 
 

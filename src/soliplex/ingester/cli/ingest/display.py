@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from soliplex.ingester.cli.ingest.remaining import Remaining, Share, in_words
+from soliplex.ingester.cli.ingest.time_left import in_words
 from soliplex.ingester.cli.output import as_duration, as_size, line
 from soliplex.ingester.installation.files import printable
 from soliplex.ingester.installation.stages import Stage, Watcher
@@ -26,6 +26,7 @@ from soliplex.ingester.installation.values import Failure
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.logs import logged_beside
 from soliplex.ingester.lib.visible import visible
+from soliplex.ingester.lib.wf.remaining import Remaining, Share
 
 LOG_EVERY = 10.0
 """Seconds between lines about a stage that goes on, where there is no terminal."""

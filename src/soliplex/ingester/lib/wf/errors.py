@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from signal import Signals
 
-from soliplex.ingester.lib.errors import EngineError, LockedError, NotFoundError
+from soliplex.ingester.lib.errors import EngineError, InvalidInputError, LockedError, NotFoundError
 
 # More names than this do not help whoever mistyped one.
 _NAMES_LISTED = 8
@@ -171,3 +171,13 @@ def _cause_of_death(returncode: int) -> str:
         return f"signal {-returncode}"
     hint = "; perhaps the system ran out of memory" if name == "SIGKILL" else ""
     return f"signal {name} ({-returncode}){hint}"
+
+
+class PayloadTooLargeError(InvalidInputError):
+    """The payload of a signal is larger than a signal may be."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            "payload", f"is larger than {limit} bytes of JSON, the limit; send the address of what is larger"
+        )
+        self.limit = limit

@@ -12,13 +12,18 @@ it waited for comes as `answer`.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.storable import checked_key
+from soliplex.ingester.lib.storable import checked_key, see_storable
+from soliplex.ingester.lib.wf.errors import PayloadTooLargeError
 from soliplex.ingester.lib.wf.reading import LONGEST_DURATION
+
+LARGEST_PAYLOAD: Final = 1 << 20
+"""Bytes of a signal's payload, as JSON without blanks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,17 @@ def own_key(key: object) -> str:
     if checked.startswith(":"):
         raise InvalidInputError("key", f"is {key!r}; begin it with something else than a colon")
     return checked
+
+
+def check_payload(payload: Any) -> None:
+    """Refuse what cannot be the payload of a signal: no JSON, text that cannot be stored, or too much of it."""
+    try:
+        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInputError("payload", f"cannot be written as JSON: {exc}") from exc
+    see_storable("payload", text, payload)
+    if len(text.encode()) > LARGEST_PAYLOAD:
+        raise PayloadTooLargeError(LARGEST_PAYLOAD)
 
 
 def check_duration(name: str, value: object) -> timedelta:

@@ -16,6 +16,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions
 from soliplex.ingester.lib.wf.parameter_sets import delete_parameter_set, save_parameter_set
+from soliplex.ingester.lib.wf.views import DefinitionGraph, graph_of_definition
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Text
 from soliplex.ingester.server.routes.spellings import route
@@ -71,6 +72,12 @@ async def list_definitions() -> list[Listed]:
 async def get_definition(workflow_id: Text, request: Request) -> Response:
     """As YAML; as JSON for `Accept: application/json`."""
     return await _file((await find_workflow(workflow_id)).text, request)
+
+
+@router.get("/definitions/{workflow_id}/graph", summary="The graph of a workflow", responses=error_answers(400, 404))
+async def get_graph(workflow_id: Text) -> DefinitionGraph:
+    """Its steps in topological order, and what waits for what."""
+    return graph_of_definition(await find_workflow(workflow_id))
 
 
 @route(router, "GET", "/param-sets", summary="Parameter sets, by id")

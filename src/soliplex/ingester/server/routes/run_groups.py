@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from soliplex.ingester.lib.models import PaginatedResponse, RunGroup, RunStatus, WorkflowRun
 from soliplex.ingester.lib.wf import operations, views
-from soliplex.ingester.lib.wf.views import RunGroupStats
+from soliplex.ingester.lib.wf.views import GroupEta, RunGroupStats
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, Id, Status
 from soliplex.ingester.server.routes.runs import Cancelled
@@ -140,6 +140,18 @@ async def list_runs_of_group(run_group_id: Id, request: Request, response: Respo
 async def get_stats(run_group_id: Id) -> Stats:
     """Counts by status, and how many seconds the runs took that were executed."""
     return Stats.of(await views.run_group_stats(run_group_id))
+
+
+@route(
+    router,
+    "GET",
+    "/run-groups/{run_group_id}/eta",
+    summary="When a group will have ended",
+    responses=error_answers(404),
+)
+async def get_eta(run_group_id: Id) -> GroupEta:
+    """By how fast its steps or runs ended in the last quarter of an hour; null, with the reason, if nobody can know."""
+    return await views.eta_of_group(run_group_id)
 
 
 @route(

@@ -23,7 +23,7 @@ from soliplex.ingester.lib.models import (
 from soliplex.ingester.lib.operations import Activity, FailedRun, documents_of
 from soliplex.ingester.lib.pieces import in_pieces
 from soliplex.ingester.lib.wf import operations, views
-from soliplex.ingester.lib.wf.views import Interval, Page
+from soliplex.ingester.lib.wf.views import Causes, FailedAttempt, Interval, Page, RunGraph, TaskNode
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import (
     ID_SCHEMA,
@@ -48,6 +48,8 @@ type Runs = (
     | PaginatedResponse[WorkflowRunWithDetails]
 )
 type Steps = list[RunStep] | PaginatedResponse[RunStep]
+type Attempts = list[FailedAttempt] | PaginatedResponse[FailedAttempt]
+type Tasks = list[TaskNode] | PaginatedResponse[TaskNode]
 type Activities = list[Activity] | PaginatedResponse[Activity]
 
 BatchId = Annotated[Id | None, Query(description="Only of this batch.")]
@@ -144,6 +146,18 @@ async def list_failures(
     return await documents.failures_of_source(source, uri_prefix, most=limit)
 
 
+@router.get("/failures/by-cause", summary="What steps failed of, those of most first", responses=error_answers(404))
+async def list_causes(
+    run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
+    interval: Annotated[Interval | None, Query(description="Only of the last while.")] = None,
+) -> Causes:
+    """Failures that say the same but for numbers, names, paths and hashes are one cause, with examples.
+
+    The newest ten thousand are looked at; `is_exact` says whether those are all.
+    """
+    return await views.failures_by_cause(run_group_id=run_group_id, interval=interval)
+
+
 @router.get("/nothing-to-index", summary="Documents of a group that hold no text", responses=error_answers(404))
 async def list_with_nothing_to_index(
     run_group_id: Annotated[Id, Query()],
@@ -208,6 +222,43 @@ async def get_run(run_id: BigId) -> RunDetails:
 async def get_lifecycle(run_id: BigId) -> list[LifecycleHistory]:
     """Its events and those of its steps by their date; what the rows tell without a record has a negative id."""
     return await views.lifecycle_of_run(run_id)
+
+
+@router.get("/runs/{run_id}/graph", summary="The graph of a run, and how its steps fare", responses=error_answers(404))
+async def get_run_graph(run_id: BigId) -> RunGraph:
+    """Steps and what waits for what, each with its status, attempts, duration and what it waits for.
+
+    A map step is one node with the counts of its tasks; `/steps/{step_id}/tasks` lists these.
+    """
+    return await views.graph_of_run(run_id)
+
+
+@router.get(
+    "/steps/{step_id}/tasks",
+    summary="The tasks of a map step, by their items",
+    response_model=Tasks,
+    responses=error_answers(404),
+)
+async def list_tasks(
+    step_id: BigId,
+    request: Request,
+    response: Response,
+    asked: AskedPage,
+    status: Annotated[Status | None, Query(description="Only in this status.")] = None,
+) -> Any:
+    page = await views.tasks_of_step(step_id, status=status, paging=asked.paging)
+    return await asked.answer(page, request, response)
+
+
+@router.get(
+    "/runs/{run_id}/attempts",
+    summary="The attempts at the steps of a run that failed",
+    response_model=Attempts,
+    responses=error_answers(404),
+)
+async def list_attempts(run_id: BigId, request: Request, response: Response, asked: AskedPage) -> Any:
+    """In the order in which they ended, each with its worker, times, error and traceback. Success leaves none."""
+    return await asked.answer(await views.attempts_of_run(run_id, paging=asked.paging), request, response)
 
 
 @router.post("/runs/{run_id}/cancel", summary="Cancel a run", responses=error_answers(404))

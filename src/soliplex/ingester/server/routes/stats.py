@@ -17,6 +17,7 @@ from soliplex.ingester.lib.wf.views import (
     StepRates,
     StepStats,
     Throughput,
+    TypeThroughput,
     WorkerView,
 )
 from soliplex.ingester.server.errors import error_answers
@@ -79,6 +80,14 @@ async def throughput(
 ) -> Throughput:
     """Runs that ended within the interval, also piece by piece: seconds, minutes, hours or days."""
     return await views.throughput(interval)
+
+
+@router.get("/throughput/steps", summary="How many steps ended lately, by type")
+async def throughput_of_steps(
+    interval: Annotated[Interval, Query(description="How far back to look.")] = Interval.HOUR,
+) -> list[TypeThroughput]:
+    """Steps and tasks that ended within the interval, also piece by piece: seconds, minutes, hours or days."""
+    return await views.throughput_by_type(interval)
 
 
 @router.get("/rates", summary="How often steps succeed and fail", responses=error_answers(404))

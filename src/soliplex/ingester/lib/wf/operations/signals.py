@@ -8,20 +8,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Script
-from soliplex.ingester.lib.storable import see_storable
 from soliplex.ingester.lib.wf.operations.finish import Finished, settlement_for_runs
 from soliplex.ingester.lib.wf.operations.parking import resume
 from soliplex.ingester.lib.wf.sql import SQL
-from soliplex.ingester.lib.wf.waiting import own_key
+from soliplex.ingester.lib.wf.waiting import check_payload, own_key
 from soliplex.ingester.lib.wf.wakeup import SIGNALS, WORK_CHANNEL, work_is_ready
 
-LARGEST_PAYLOAD: Final = 1 << 20
-"""Bytes of a signal's payload, as JSON."""
 AT_ONCE: Final = 500
 """Signals that one transaction delivers."""
 
@@ -29,7 +25,8 @@ AT_ONCE: Final = 500
 async def send_signal(key: str, payload: Any = None, *, now: datetime | None = None) -> int:
     """Resume the step that waits for this key, or the next one that will. Gives the signal's id."""
     own_key(key)
-    call = SQL.insert_signal(key=key, payload=_checked_payload(payload), now=now or utcnow())
+    check_payload(payload)
+    call = SQL.insert_signal(key=key, payload=None if payload is None else Json(payload), now=now or utcnow())
 
     def script() -> Script[int]:
         rows = yield call
@@ -39,22 +36,6 @@ async def send_signal(key: str, payload: Any = None, *, now: datetime | None = N
     signal_id = await Database.transact(script())
     work_is_ready([SIGNALS])
     return signal_id
-
-
-def _checked_payload(payload: Any) -> Json | None:
-    if payload is None:
-        return None
-    try:
-        text = to_json(payload)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError("payload", f"cannot be written as JSON: {exc}") from exc
-    see_storable("payload", text, payload)
-    size = len(text.encode())
-    if size > LARGEST_PAYLOAD:
-        raise InvalidInputError(
-            "payload", f"is {size} bytes of JSON; send at most {LARGEST_PAYLOAD}, or the address of what is larger"
-        )
-    return Json(payload)
 
 
 async def deliver_signals(*, now: datetime | None = None) -> Finished | None:

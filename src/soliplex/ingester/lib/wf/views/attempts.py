@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from sqlmodel import col, func, select
 
 from soliplex.ingester.lib.models import RunStep, StepAttempt
+from soliplex.ingester.lib.wf.answers import FailedAttempt
 from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_row_page
 from soliplex.ingester.lib.wf.views.runs import get_run
-
-
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
-    """An attempt at a step that failed: when, where and why."""
-
-    id: int
-    step_id: int
-    step_name: str
-    item_index: int | None
-    """Of a task of a map step: which item it was about."""
-    attempt: int
-    worker_id: str | None
-    start_date: datetime | None
-    end_date: datetime
-    duration: float | None
-    """Seconds."""
-    error_type: str | None
-    message: str | None
-    traceback: str | None
 
 
 async def attempts_of_run(run_id: int, *, paging: Paging = FIRST_PAGE) -> Page[FailedAttempt]:

@@ -16,7 +16,7 @@ from sqlmodel import col, func
 
 from soliplex.ingester.lib.models import Database, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.wf.views.activity import Interval, ended_since
+from soliplex.ingester.lib.wf.views.activity import Interval, ended_since, in_groups_active_since
 from soliplex.ingester.lib.wf.views.expressions import EpochSecond, JsonNumber, seconds_between
 from soliplex.ingester.lib.wf.views.groups import get_run_group
 
@@ -84,6 +84,21 @@ class Throughput:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeThroughput:
+    """How many steps and tasks of one type ended lately, and when."""
+
+    step_type: str
+    completed: int
+    failed: int
+    cancelled: int
+    per_minute: float
+    """Of those that were completed."""
+    average_seconds: float | None
+    """How long they took that were executed to an end."""
+    buckets: list[Bucket]
+
+
+@dataclass(frozen=True, slots=True)
 class StepRates:
     """How the steps of one type end."""
 
@@ -147,19 +162,15 @@ async def step_stats(run_group_id: int) -> list[StepStats]:
 async def throughput(interval: Interval, *, now: datetime | None = None) -> Throughput:
     """The runs that ended within the interval, and when."""
     until = now or utcnow()
-    length = _BUCKETS[interval]
     since = until - interval.length
-    first = int(since.timestamp())
-    bucket = (EpochSecond(WorkflowRun.completed_date) - first) // int(length.total_seconds())
-    status = col(WorkflowRun.status)
+    bucket, status = _bucket_of(WorkflowRun.completed_date, interval, since), col(WorkflowRun.status)
     query: Any = (
         sa.select(bucket, status, func.count())
         .where(*await ended_since(since), col(WorkflowRun.completed_date) <= until)
         .group_by(bucket, status)
     )
     counts = {(int(row[0]), RunStatus(row[1])): row[2] for row in await _rows(query)}
-    start = datetime.fromtimestamp(first, tz=since.tzinfo)
-    buckets = [_bucket(start + number * length, number, counts) for number in range(interval.length // length + 1)]
+    buckets = _buckets(interval, since, counts)
     completed = sum(each.completed for each in buckets)
     return Throughput(
         interval=interval,
@@ -171,6 +182,31 @@ async def throughput(interval: Interval, *, now: datetime | None = None) -> Thro
         documents_per_minute=completed / (interval.length.total_seconds() / _SECONDS_PER_MINUTE),
         buckets=buckets,
     )
+
+
+async def throughput_by_type(interval: Interval, *, now: datetime | None = None) -> list[TypeThroughput]:
+    """The steps and tasks that ended within the interval, and when, by type.
+
+    They are found through runs that ended since, or go on: steps are not indexed by time.
+    """
+    until = now or utcnow()
+    since = until - interval.length
+    step_type, status, ended = col(RunStep.step_type), col(RunStep.status), col(RunStep.completed_date)
+    bucket = _bucket_of(RunStep.completed_date, interval, since)
+    took = seconds_between(RunStep.start_date, RunStep.completed_date)
+    may_hold = sa.or_(col(WorkflowRun.completed_date) >= since, col(WorkflowRun.status) == RunStatus.RUNNING)
+    query: Any = (
+        sa.select(step_type, bucket, status, func.count(), func.count(took), func.sum(took))
+        .join(WorkflowRun, col(WorkflowRun.id) == col(RunStep.workflow_run_id))
+        .where(await in_groups_active_since(since), may_hold, ended >= since, ended <= until)
+        .group_by(step_type, bucket, status)
+        .order_by(step_type)
+    )
+    rows = await _rows(query)
+    return [
+        _of_type(each, [row[1:] for row in rows if row[0] == each], interval, since)
+        for each in dict.fromkeys(row[0] for row in rows)
+    ]
 
 
 async def step_rates(
@@ -231,6 +267,31 @@ def _durations(row: Any) -> StepDurations:
         pages_per_min=pages / wall_clock * _SECONDS_PER_MINUTE if pages and wall_clock else None,
         total_duration=total,
         wall_clock_time=wall_clock,
+    )
+
+
+def _bucket_of(moment: Any, interval: Interval, since: datetime) -> Any:
+    """The number of the bucket that a moment falls into."""
+    return (EpochSecond(moment) - int(since.timestamp())) // int(_BUCKETS[interval].total_seconds())
+
+
+def _buckets(interval: Interval, since: datetime, counts: dict[tuple[int, RunStatus], int]) -> list[Bucket]:
+    length = _BUCKETS[interval]
+    start = datetime.fromtimestamp(int(since.timestamp()), tz=since.tzinfo)
+    return [_bucket(start + number * length, number, counts) for number in range(interval.length // length + 1)]
+
+
+def _of_type(step_type: str, rows: Sequence[Any], interval: Interval, since: datetime) -> TypeThroughput:
+    buckets = _buckets(interval, since, {(int(row[0]), RunStatus(row[1])): row[2] for row in rows})
+    completed, timed = sum(each.completed for each in buckets), sum(row[3] for row in rows)
+    return TypeThroughput(
+        step_type=step_type,
+        completed=completed,
+        failed=sum(each.failed for each in buckets),
+        cancelled=sum(each.cancelled for each in buckets),
+        per_minute=completed / (interval.length.total_seconds() / _SECONDS_PER_MINUTE),
+        average_seconds=sum(row[4] or 0.0 for row in rows) / timed if timed else None,
+        buckets=buckets,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -33,6 +34,18 @@ def in_unfinished_groups(batch_id: int | None = None) -> sa.ColumnElement[bool]:
     if batch_id is not None:
         groups = groups.where(RunGroup.batch_id == batch_id)
     return col(WorkflowRun.run_group_id).in_(groups)
+
+
+def attempts_begun(status: RunStatus, failed: int) -> int:
+    """How many attempts at a step have begun, of which so many failed."""
+    return failed + (status in {RunStatus.RUNNING, RunStatus.COMPLETED})
+
+
+def current_progress(reported: dict[str, Any] | None, begun: datetime | None) -> dict[str, Any] | None:
+    """What a handler reports of the attempt that began at this moment; None for what an earlier attempt reported."""
+    if reported is None or begun is None or "at" not in reported:
+        return None
+    return reported if datetime.fromisoformat(reported["at"]) >= begun else None
 
 
 async def list_steps(

@@ -16,10 +16,10 @@ LEAST_TIME: Final = 5.0
 LEAST_SHARE: Final = 0.02
 """Of a stage that must be done; so must `LEAST_COUNT` of its things be."""
 LEAST_COUNT: Final = 3
+ENOUGH: Final = 500
+"""Things that are enough to go by, however small their share."""
 SMOOTHED_OVER: Final = 10.0
 """Seconds after which two thirds of a change in the estimate show."""
-_MINUTE, _HOUR = 60, 3600
-_SOON: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +79,7 @@ class Remaining:
             return None  # it waits for others, or loads what it needs: that is no measure
         began = self._began.setdefault(stage.name, _Began(stage.at, stage.done, stage.count))
         passed, done = stage.at - began.at, stage.done - began.done
-        is_enough = (
-            passed >= LEAST_TIME and stage.count - began.count >= LEAST_COUNT and done >= LEAST_SHARE * stage.total
-        )
+        count = stage.count - began.count
+        is_share = count >= ENOUGH or (count >= LEAST_COUNT and done >= LEAST_SHARE * stage.total)
+        is_enough = passed >= LEAST_TIME and is_share
         return stage.at + passed / done * (stage.total - stage.done) if is_enough else None
-
-
-def in_words(seconds: float) -> str:
-    """As exact as it is known."""
-    if seconds < _SOON:
-        return "a few seconds left"
-    if _to(seconds, 5) < _MINUTE:
-        return f"about {_to(seconds, 5)} s left"
-    if _to(seconds, 10) < 10 * _MINUTE:
-        rounded = _to(seconds, 10)
-        minutes, rest = divmod(rounded, _MINUTE)
-        return f"about {minutes} min{f' {rest} s' if rest else ''} left"
-    if _to(seconds, _MINUTE) < _HOUR:
-        return f"about {_to(seconds, _MINUTE) // _MINUTE} min left"
-    hours, rest = divmod(_to(seconds, 5 * _MINUTE), _HOUR)
-    return f"about {hours} h{f' {rest // _MINUTE} min' if rest else ''} left"
-
-
-def _to(seconds: float, step: int) -> int:
-    return round(seconds / step) * step

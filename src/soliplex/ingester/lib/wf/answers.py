@@ -1,0 +1,67 @@
+"""What the engine answers to those who ask, in this process or over HTTP: values, and nothing that makes them.
+
+A client reads the same types from a server's JSON, and must not need a database for it: so this imports nothing but the
+standard library and the enums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt at a step that failed: when, where and why."""
+
+    id: int
+    step_id: int
+    step_name: str
+    item_index: int | None
+    """Of a task of a map step: which item it was about."""
+    attempt: int
+    worker_id: str | None
+    start_date: datetime | None
+    end_date: datetime
+    duration: float | None
+    """Seconds."""
+    error_type: str | None
+    message: str | None
+    traceback: str | None
+
+
+class SignalStanding(StrEnum):
+    """What had become of a signal when its sender was answered."""
+
+    TAKEN = "taken"
+    """A step has it."""
+    AWAITED = "awaited"
+    """A step waits for it, and a worker will bring it there."""
+    KEPT = "kept"
+    """No step waits for its key. The next one that does will have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentSignal:
+    """A signal that was recorded, and what had become of it a moment later."""
+
+    id: int
+    key: str
+    standing: SignalStanding
+    has_workers: bool
+    """Whether a worker has checked in: without one, a signal that is awaited lies where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEta:
+    """When a group will have ended, if it goes on as it did lately."""
+
+    run_group_id: int
+    total_runs: int
+    remaining_runs: int
+    seconds: float | None
+    """What is left; None: it cannot be known. 0: it has ended."""
+    ends_at: datetime | None
+    reason: str | None
+    """Why it cannot be known."""
