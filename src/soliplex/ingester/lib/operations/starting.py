@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun, WorkflowStepType
 from soliplex.ingester.lib.models.columns import utcnow
@@ -16,7 +15,7 @@ from soliplex.ingester.lib.models.transactions import Rows, Script
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, checked_integer, unstorable_in
-from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions, pin
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, add_runs, hold_group, new_group
@@ -138,10 +137,9 @@ async def plan_start(
     workflow_id: str | None, param_id: str | None, *, batch_id: int | None, priority: int, now: datetime | None
 ) -> Start:
     """What is to be run, by definitions that are known; what is None is the default of the settings."""
-    settings, registry = get_settings(), get_registry()
+    workflow_id, param_id = chosen_ids(workflow_id, param_id)
     await learn_definitions()
-    workflow = await find_workflow(workflow_id or settings.default_workflow_id)
-    params = registry.parameter_set(param_id or settings.default_param_id)
+    workflow, params = await find_workflow(workflow_id), get_registry().parameter_set(param_id)
     return Start(
         workflow=workflow,
         params=params,
