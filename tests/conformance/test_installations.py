@@ -38,6 +38,7 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.answers import SignalStanding
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.runner import Worker
+from soliplex.ingester.lib.wiring import current_wiring
 from soliplex.ingester.server import create_app
 from tests.integration.test_rag import IDENTITY, document
 from tests.support.documents import hash_of
@@ -55,7 +56,7 @@ async def target(
     get_settings.cache_clear()
     use_registry(None)
     if request.param == "local":
-        yield LocalInstallation(get_settings())
+        yield LocalInstallation(current_wiring())
     else:
         async with serving(create_app(with_worker=False)) as url, open_remote(url, tell=pytest.fail) as remote:
             yield remote

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 
-from soliplex.ingester.lib.config import load_settings
+from soliplex.ingester.lib.config import Settings, load_settings
+from soliplex.ingester.lib.wiring import current_wiring
 from soliplex.ingester.server import create_app
 from tests.support.loop_watch import application_watched
 
@@ -18,15 +19,30 @@ BASE = "http://localhost"
 
 @asynccontextmanager
 async def running_app(*, with_worker: bool = False, **settings: Any) -> AsyncGenerator[FastAPI]:
-    """The application between its start and its end, with these settings changed. Nothing may hold its loop."""
-    app = create_app(load_settings(**settings), with_worker=with_worker)
-    schema = _schema_of(app)
-    app.openapi = lambda: schema
-    with application_watched() as watch:
-        async with app.router.lifespan_context(app):
-            app.state.loop_watch = watch
-            yield app
-    watch.see_none_held()
+    """The application between its start and its end, with these settings changed. Nothing may hold its loop.
+
+    It has the wiring of the test: the database that is open, the registry in use.
+    """
+    with _settings_in_use(load_settings(**settings)):
+        app = create_app(with_worker=with_worker)
+        schema = _schema_of(app)
+        app.openapi = lambda: schema
+        with application_watched() as watch:
+            async with app.router.lifespan_context(app):
+                app.state.loop_watch = watch
+                yield app
+        watch.see_none_held()
+
+
+@contextmanager
+def _settings_in_use(settings: Settings) -> Generator[None]:
+    wiring = current_wiring()
+    before = wiring.settings
+    wiring.use(settings)
+    try:
+        yield
+    finally:
+        wiring.use(before)
 
 
 _schemas: dict[bool, dict[str, Any]] = {}

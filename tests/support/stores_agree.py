@@ -29,7 +29,8 @@ from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.operations.made import kinds_of
 from soliplex.ingester.lib.rag import rag_resource_key
-from soliplex.ingester.lib.rag.opening import is_remote, storage_options
+from soliplex.ingester.lib.rag.folder import rag_folder
+from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.rag.writing import rag_id
 from soliplex.ingester.lib.storage import Integrity, StrayKind, find_strays, get_artifacts
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, read_json
@@ -192,7 +193,7 @@ class _Tables(NamedTuple):
 
 async def _read_tables(db_path: str | Path) -> _Tables:
     lancedb: Any = importlib.import_module("lancedb")
-    options = storage_options(get_settings()) if is_remote(db_path) else None
+    options = rag_folder().storage_options if is_remote(db_path) else None
     if options is None and not Path(db_path).is_dir():  # noqa: ASYNC240  a test may stand still for it
         raise _UnreadableError(f"there is no database {db_path}")
     connection = await lancedb.connect_async(str(db_path), storage_options=options)

@@ -21,7 +21,7 @@ MAY_MAKE_TASKS: Final = {
     "lifecycle.py:LifecycleBus._start": "one delivery, which ends by itself; its error is told by a callback",
     "deadlines.py:Deadlines.within": "a timer that sets itself again before it does anything else",
     "deadlines.py:Deadlines._look": "a timer that sets itself again before it does anything else",
-    "feed.py:ChangeFeed.following": "ends with its last follower; its error ends all streams, and is told by a callback",
+    "feed.py:ChangeFeed.following": "ends with its last follower; its error ends all streams, and is told of",
     "registry.py:Registry._refresh_when_due": "reads changed files once, and tells of its own error",
     "isolation/process.py:ProcessPool.start": "the group is awaited where it stands",
     "isolation/process.py:ProcessPool.stop": "the group is awaited where it stands",

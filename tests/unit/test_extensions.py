@@ -72,7 +72,7 @@ def test_an_extension_that_cannot_be_imported_is_told_with_the_setting(
 ) -> None:
     name_extensions(monkeypatch, "no.such.extension")
     with pytest.raises(ConfigurationError, match=r"ENGINE_EXTENSIONS: the module 'no\.such\.extension' cannot be"):
-        extensions.load_extensions()
+        extensions.load_extensions(get_settings())
 
 
 def test_the_owner_of_groups_is_looked_for_when_there_is_something_to_tell(

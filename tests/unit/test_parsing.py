@@ -93,7 +93,6 @@ def test_parsers_are_found_by_name() -> None:
 
 
 def test_docling_serve_parses_where_it_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    parser_named.cache_clear()
     assert chosen_parser_name(ParseOptions()) == "local"
     with pytest.raises(ConfigurationError, match="DOCLING_SERVER_URL"):
         parser_named("docling-serve")
@@ -103,7 +102,6 @@ def test_docling_serve_parses_where_it_is_configured(monkeypatch: pytest.MonkeyP
     assert chosen_parser_name(ParseOptions()) == "docling-serve"
     assert chosen_parser_name(ParseOptions(parser="fast")) == "fast"
     assert parser_named("docling-serve").name == "docling-serve"
-    parser_named.cache_clear()
 
 
 def test_lines_of_a_page_become_paragraphs() -> None:

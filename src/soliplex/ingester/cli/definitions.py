@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.output import AsJson, echo_lines, print_json, print_rows
+from soliplex.ingester.cli.database import open_database
+from soliplex.ingester.cli.output import AsJson, echo, echo_lines, print_json, print_rows
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
@@ -42,19 +43,17 @@ def dump_workflow(
     _dump(get_registry().workflow(workflow_id).text, as_json=as_json)
 
 
-def list_param_sets(*, as_json: AsJson = False) -> None:
+async def list_param_sets(*, as_json: AsJson = False) -> None:
     """List the parameter sets there are."""
-    from soliplex.ingester.lib.wf.catalog import get_registry
-
     rows = [
         {"id": params.id, "name": params.name, "source": params.origin, "file": _file_of(params)}
-        for params in get_registry().parameter_sets()
+        for params in (await _parameter_sets()).values()
     ]
     columns = {name: name for name in ("id", "name", "source", "file")}
     print_rows(rows, columns, as_json=as_json, nothing="no parameter sets")
 
 
-def dump_param_set(
+async def dump_param_set(
     set_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Id of the parameter set. Default: DEFAULT_PARAM_ID.")
     ] = None,
@@ -62,10 +61,27 @@ def dump_param_set(
     as_json: AsJson = False,
 ) -> None:
     """Print the file of a parameter set."""
-    from soliplex.ingester.lib.config import get_settings
-    from soliplex.ingester.lib.wf.catalog import get_registry
+    from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
 
-    _dump(get_registry().parameter_set(set_id or get_settings().default_param_id).text, as_json=as_json)
+    _, chosen = chosen_ids(None, set_id)
+    known = (await _parameter_sets()).get(chosen)
+    # The registry says what is not there, and what has a similar name; or what is wrong with its file.
+    _dump((known or get_registry().parameter_set(chosen)).text, as_json=as_json)
+
+
+async def _parameter_sets() -> dict[str, ParameterSet]:
+    """All parameter sets by id, those that clients have saved in the database among them, if it can be opened."""
+    from soliplex.ingester.lib.errors import IngesterError
+    from soliplex.ingester.lib.wf.catalog import get_registry
+    from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
+
+    try:
+        async with open_database():
+            await learn_definitions()
+            return {each.id: each for each in get_registry().parameter_sets()}
+    except IngesterError as exc:
+        echo(f"parameter sets that clients have saved are left out: {exc}", err=True)
+        return {each.id: each for each in get_registry().parameter_sets()}
 
 
 def _file_of(definition: WorkflowDefinition | ParameterSet) -> str:

@@ -263,6 +263,6 @@ def _sentence(done: dict[str, Any]) -> str:
 
 
 def _no_databases() -> str:
-    from soliplex.ingester.lib.rag.locking import lancedb_dir
+    from soliplex.ingester.lib.rag.folder import rag_folder
 
-    return f"no RAG databases in {lancedb_dir()}"
+    return f"no RAG databases in {rag_folder().address}"

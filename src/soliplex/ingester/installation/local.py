@@ -24,7 +24,6 @@ from soliplex.ingester.installation.values import (
 )
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
-from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, RunStatus
@@ -35,37 +34,44 @@ from soliplex.ingester.lib.search import Scope, search_documents
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
 from soliplex.ingester.lib.wf.operations import retry_run_group, send_signal
+from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
+from soliplex.ingester.lib.wiring import Wiring, in_its_wiring
 
 LOOKS_EVERY: Final = 0.15
 """Seconds between looks at how far a group is: here, a look costs little."""
 
 
 @asynccontextmanager
-async def open_local(settings: Settings) -> AsyncGenerator[LocalInstallation]:
+async def open_local(wiring: Wiring) -> AsyncGenerator[LocalInstallation]:
     """This installation, for the time of the block."""
-    await Database.initialize(settings.doc_db_url)
+    async with wiring.around(_open_database(wiring)):
+        yield LocalInstallation(wiring)
+
+
+@asynccontextmanager
+async def _open_database(wiring: Wiring) -> AsyncGenerator[None]:
+    await Database.initialize(wiring.settings.doc_db_url)
     try:
-        yield LocalInstallation(settings)
+        yield
     finally:
         await Database.close()
 
 
+@in_its_wiring
 class LocalInstallation:
     """This installation. The database is open."""
 
     is_here = True
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, wiring: Wiring) -> None:
+        self.wiring = wiring
+        self._settings = wiring.settings
 
     async def check(self, work: Work) -> None:
-        registry = get_registry()
-        registry.workflow(work.workflow_id or self._settings.default_workflow_id)
-        registry.parameter_set(work.param_id or self._settings.default_param_id)
+        await chosen_definitions(work.workflow_id, work.param_id)
 
     async def standings(self, source: str, hashes: Mapping[str, str]) -> dict[str, Standing]:
         status = await operations.source_status(source, hashes)
@@ -75,7 +81,7 @@ class LocalInstallation:
         return (await operations.document_info(doc_hash)).document.doc_meta
 
     async def unread(self, kinds: Collection[str], work: Work) -> Mapping[str, str]:
-        return operations.unread_kinds(sorted(kinds), workflow_id=work.workflow_id, param_id=work.param_id)
+        return await operations.unread_kinds(sorted(kinds), workflow_id=work.workflow_id, param_id=work.param_id)
 
     async def uris_below(self, source: str, beginning: str) -> list[str]:
         found: list[str] = []
@@ -119,7 +125,8 @@ class LocalInstallation:
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[None]:
         # Whoever waits for the end of this ingestion is told at once of a handler that this process cannot import.
-        worker = Worker(WorkerConfig(step_patience=0))
+        with self.wiring.bound():
+            worker = Worker(WorkerConfig.from_settings(self._settings, step_patience=0))
         async with at_work(worker, stop_timeout=self._settings.worker_stop_timeout_seconds):
             yield
 

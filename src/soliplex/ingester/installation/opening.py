@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.wiring import wiring_for
 
 if TYPE_CHECKING:
     from soliplex.ingester.installation.protocol import Installation
@@ -30,9 +31,8 @@ async def open_installation(
     """
     if server is None:
         from soliplex.ingester.installation.local import open_local  # noqa: PLC0415
-        from soliplex.ingester.lib.config import get_settings  # noqa: PLC0415
 
-        async with open_local(settings or get_settings()) as here:
+        async with open_local(wiring_for(settings)) as here:
             yield here
     else:
         from soliplex.ingester.installation.remote import open_remote  # noqa: PLC0415

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from soliplex.ingester.lib.answers import Hit, SearchKind, problem_of_min_score
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.readers import can_be_read
 from soliplex.ingester.lib.rag.searching import Scope, search
 from soliplex.ingester.lib.rag.stored_chunks import StoredChunk, find_chunk
 from soliplex.ingester.lib.vectors import embed_question
-from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
 
 LONGEST_QUESTION: Final = 10_000
 MOST_HITS: Final = 100
@@ -22,7 +21,7 @@ __all__ = ["Hit", "Scope", "SearchKind", "StoredChunk", "default_database", "sea
 
 def default_database() -> str:
     """The database that the default parameters store into."""
-    params = get_registry().parameter_set(get_settings().default_param_id)
+    params = get_registry().parameter_set(chosen_ids(None, None)[1])
     return str(params.config.get("store", {}).get("data_dir", "lancedb"))
 
 

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from typing import Final
 
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.embedding import EmbedOptions, dimension_of, open_embedder
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
+from soliplex.ingester.lib.wiring import current_wiring
 
 _RECORDED: Final = {"local": ("sentence-transformers", "all-MiniLM-L6-v2"), "wordllama": ("openai", "wordllama")}
 """What haiku.rag is to call providers that it does not have. Vectors of any precision of a model may be compared."""
 _OURS: Final = {recorded: provider for provider, recorded in _RECORDED.items()}
 
-_known: Final[dict[EmbedOptions, EmbeddingIdentity]] = {}
+
+def _known(_settings: Settings) -> dict[EmbedOptions, EmbeddingIdentity]:
+    """What was found out with these settings, which say where embedders are."""
+    return {}
 
 
 async def identity_of(options: EmbedOptions) -> EmbeddingIdentity:
     """What the embedder that the options name is recorded as."""
-    if options not in _known:
+    known = current_wiring().made(_known)
+    if options not in known:
         async with open_embedder(options) as embedder:
             recorded = _RECORDED.get(embedder.name, (embedder.name, embedder.model))
-            _known[options] = EmbeddingIdentity(*recorded, await dimension_of(embedder))
-    return _known[options]
+            known[options] = EmbeddingIdentity(*recorded, await dimension_of(embedder))
+    return known[options]
 
 
 def options_for(identity: EmbeddingIdentity) -> EmbedOptions:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from soliplex.ingester import __version__
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.wiring import wiring_for
 from soliplex.ingester.server import health, metrics, pages
 from soliplex.ingester.server.auth import DOCUMENTED
 from soliplex.ingester.server.errors import error_answers, install_error_answers
@@ -32,18 +33,23 @@ __all__ = ["create_app"]
 
 
 def create_app(settings: Settings | None = None, *, with_worker: bool = True, served: Served | None = None) -> FastAPI:
-    """The application; without settings, those of the environment. The database opens when it starts."""
-    settings = settings or get_settings()
+    """The application; without settings, those of the environment. The database opens when it starts.
+
+    One that is given settings has a wiring of its own: database, stores, definitions and worker. Another beside it in
+    the same process sees nothing of it.
+    """
+    wiring = wiring_for(settings)
+    settings = wiring.settings
     app = FastAPI(
         title=TITLE,
         version=__version__,
         description="Documents in, a searchable knowledge base out, through durable workflows.",
-        lifespan=lifespan_of(settings, with_worker=with_worker),
+        lifespan=lifespan_of(wiring, with_worker=with_worker),
         openapi_tags=TAGS,
         docs_url=None,  # FastAPI's own pages load their scripts from the internet
         redoc_url=None,
     )
-    app.state.settings = settings
+    app.state.wiring, app.state.settings = wiring, settings
     app.include_router(pages.router)
     app.include_router(health.router)
     app.include_router(metrics.router)
@@ -52,7 +58,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, se
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, dependencies=[IN_ORDER, *asked], responses=error_answers(*answers))
     install_error_answers(app, debug=settings.debug)
-    install_middleware(app, settings, served or Served())
+    install_middleware(app, wiring, served or Served())
     _build_routes(app)
     return app
 

@@ -17,7 +17,8 @@ from typing import Any, Final, cast, override
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.config import ServerSettings
+from soliplex.ingester.lib.wiring import current_wiring
 from soliplex.ingester.server import metrics
 from soliplex.ingester.server.bodies import DRAINED
 from soliplex.ingester.server.errors import error_answer
@@ -41,7 +42,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        settings = get_settings()
+        # As the application says when it starts; it may be served beside others.
+        settings: ServerSettings = self.app_state.get("settings") or current_wiring().settings
         self._limit = int(settings.request_head_limit)
         self._head_timeout = settings.request_head_timeout_seconds
         self._body_timeout = settings.request_body_timeout_seconds

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from soliplex.ingester import __version__
-from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.config import StorageSettings
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.opening import is_remote
@@ -76,7 +76,7 @@ async def ready(request: Request, response: Response) -> Readiness:
 
     Why a part fails may name folders and addresses: where a key is asked for, only those who have it are told.
     """
-    checks = dict(_CHECKS)
+    checks = {**_CHECKS, "rag": partial(_check_rag, request.app.state.settings)}
     if (worker := _worker_of(request)) is not None:
         checks["worker"] = partial(_check_worker, worker)
     names = list(checks)
@@ -122,8 +122,8 @@ async def _check_storage() -> None:
     await get_artifacts().check()
 
 
-async def _check_rag() -> None:
-    folder = get_settings().lancedb_dir
+async def _check_rag(settings: StorageSettings) -> None:
+    folder = settings.lancedb_dir
     if is_remote(folder):
         await all_databases().names()
     else:
@@ -142,5 +142,4 @@ def _check_writable(folder: Path) -> None:
 _CHECKS: Final[dict[str, Callable[[], Awaitable[None]]]] = {
     "database": _check_database,
     "storage": _check_storage,
-    "rag": _check_rag,
 }

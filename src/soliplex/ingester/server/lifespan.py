@@ -18,13 +18,14 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from soliplex.ingester.lib.config import Settings
-from soliplex.ingester.lib.models import Database, NotInitializedError
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations import removals_tended
 from soliplex.ingester.lib.operations.apart import kept_apart
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.wf.feed import ChangeFeed
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
-from soliplex.ingester.lib.wf.runner import Worker
+from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
+from soliplex.ingester.lib.wiring import Wiring
 from soliplex.ingester.server.metrics import loop_delay_measured
 
 _log = logging.getLogger(__name__)
@@ -35,34 +36,41 @@ _lost: Final[list[Worker]] = []
 """Those of this process that could not go on: its exit code is made after everything else has gone."""
 
 
-def lifespan_of(settings: Settings, *, with_worker: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+type State = dict[str, Any]
+"""What whoever serves the application is told of it; `connections.py` asks."""
+
+
+def lifespan_of(wiring: Wiring, *, with_worker: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
-    async def live(app: FastAPI) -> AsyncGenerator[None]:
-        async with (
-            _open_database(settings),
-            removals_tended(),
-            readers_kept(),
-            kept_apart(),
-            loop_delay_measured(),
-            _working(settings, with_worker=with_worker) as worker,
-            _feeding() as feed,
-        ):
+    async def live(app: FastAPI) -> AsyncGenerator[State]:
+        async with wiring.around(_running(wiring.settings, with_worker=with_worker)) as (worker, feed):
             app.state.worker, app.state.feed = worker, feed
-            yield
+            yield {"settings": wiring.settings}
 
     return live
 
 
 @asynccontextmanager
+async def _running(settings: Settings, *, with_worker: bool) -> AsyncGenerator[tuple[Worker | None, ChangeFeed]]:
+    async with (
+        _open_database(settings),
+        removals_tended(),
+        readers_kept(),
+        kept_apart(),
+        loop_delay_measured(),
+        _working(settings, with_worker=with_worker) as worker,
+        _feeding() as feed,
+    ):
+        yield worker, feed
+
+
+@asynccontextmanager
 async def _open_database(settings: Settings) -> AsyncGenerator[None]:
     """The database, open for as long as the server lives; one that was open already stays so."""
-    try:
-        Database.engine()
-    except NotInitializedError:
-        await Database.initialize(settings.doc_db_url)
-    else:
+    if Database.is_open():
         yield
         return
+    await Database.initialize(settings.doc_db_url)
     try:
         yield
     finally:
@@ -74,7 +82,7 @@ async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[W
     if not with_worker:
         yield None
         return
-    worker = Worker(metrics=PrometheusMetrics())
+    worker = Worker(WorkerConfig.from_settings(settings), metrics=PrometheusMetrics())
     worker.when_lost(lambda: _end_without(worker))
     await worker.start()
     try:
@@ -122,9 +130,11 @@ def _told_of_signals(stopping: asyncio.Event) -> Generator[None]:
         return
     loop = asyncio.get_running_loop()
     before: dict[signal.Signals, Any] = {}
+    is_over = False
 
     def tell(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(stopping.set)
+        if not is_over:
+            loop.call_soon_threadsafe(stopping.set)
         handler = before[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)
@@ -135,5 +145,8 @@ def _told_of_signals(stopping: asyncio.Event) -> Generator[None]:
     try:
         yield
     finally:
+        is_over = True
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # Another application of this process, which began later and lives on, may have put its own on top of ours.
+            if signal.getsignal(number) is tell:
+                signal.signal(number, handler)

@@ -1,5 +1,6 @@
 """What every request passes through on its way in, and every answer on its way out, the outermost first.
 
+    Wired             what the application is made of (lib/wiring.py), bound to all that the request causes
     RequestContext    an id for the request, in its log lines and its answer; the access log; its time and count
     SecurityHeaders   what browsers are told about every answer
     Hosts             only host names the server answers to (sites.py)
@@ -31,8 +32,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.wiring import Wiring
 from soliplex.ingester.server import metrics, pages
 from soliplex.ingester.server.access import path_of
 from soliplex.ingester.server.auth import Authentication
@@ -60,7 +61,8 @@ SECURITY_HEADERS: Final = {
 API_POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
 
 
-def install_middleware(app: FastAPI, settings: Settings, served: Served) -> None:
+def install_middleware(app: FastAPI, wiring: Wiring, served: Served) -> None:
+    settings = wiring.settings
     # The one that is added last is the outermost.
     app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
@@ -81,6 +83,19 @@ def install_middleware(app: FastAPI, settings: Settings, served: Served) -> None
     app.add_middleware(Hosts, settings=settings, served=served)
     app.add_middleware(SecurityHeaders, hsts=settings.enable_hsts)
     app.add_middleware(RequestContext)
+    app.add_middleware(Wired, wiring=wiring)
+
+
+class Wired:
+    """Binds the application's wiring, of which there may be others in the process."""
+
+    def __init__(self, app: ASGIApp, *, wiring: Wiring) -> None:
+        self._app = app
+        self._wiring = wiring
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._wiring.bound():
+            await self._app(scope, receive, send)
 
 
 class RequestContext:

@@ -16,7 +16,9 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import RunStatus
 from soliplex.ingester.lib.pieces import ROWS, json_array_in_pieces
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, unstorable_in
+from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.errors import suggestion
+from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, LARGEST_PAGE, Page, Paging
 
 LARGEST_BIG_INTEGER: Final = 2**63 - 1
@@ -48,6 +50,14 @@ Status = Annotated[
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
     Field(description="In capitals or not.", examples=["FAILED"]),
 ]
+
+
+async def _registry() -> Registry:
+    return get_registry()
+
+
+Definitions = Annotated[Registry, Depends(_registry)]
+"""The workflows and parameter sets of the application."""
 
 
 @dataclass(frozen=True, slots=True)

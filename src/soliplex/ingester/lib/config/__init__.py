@@ -6,7 +6,8 @@
     database_url.py  DOC_DB_URL                      shipped.py     the workflows and parameters in the package
     reference.py     the reference page and the .env template, written from the fields
 
-Nothing is read when this package is imported. A process reads its settings once, at its rim, and passes them down.
+Nothing is read when this package is imported. A process reads its settings once, where it starts (`lib/wiring.py`), and
+passes them down; `get_settings` is for what strangers call by its name.
 """
 
 from soliplex.ingester.lib.config.areas import (
@@ -27,13 +28,13 @@ from soliplex.ingester.lib.config.database_url import mask_password, normalise_d
 from soliplex.ingester.lib.config.inspection import (
     InvalidSettings,
     Report,
-    get_settings,
     inspect_settings,
     load_settings,
     problems,
 )
 from soliplex.ingester.lib.config.settings import AREAS, Settings
 from soliplex.ingester.lib.config.shipped import shipped_config_dir
+from soliplex.ingester.lib.wiring import get_settings
 
 __all__ = [
     "AREAS",

@@ -7,7 +7,6 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +62,6 @@ class Report:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@lru_cache(maxsize=1)
-def get_settings() -> Settings:
-    """The settings of this process, read at the first call."""
-    return load_settings()
 
 
 def load_settings(*, env_file: Path | None = ENV_FILE, **overrides: Any) -> Settings:

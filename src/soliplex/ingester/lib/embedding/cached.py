@@ -8,12 +8,13 @@ from functools import cache, lru_cache
 from itertools import batched
 from typing import TYPE_CHECKING
 
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.embedding.cache import EmbeddingCache, TextHash, from_bytes, hash_of, to_bytes
 from soliplex.ingester.lib.embedding.embedders import Embedder, Vector
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.registry import open_embedder
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wiring import get_settings
 
 if TYPE_CHECKING:
     from prometheus_client import Counter

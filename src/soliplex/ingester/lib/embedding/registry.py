@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.embedding import local, ollama, openai, wordllama
 from soliplex.ingester.lib.embedding.embedders import Embedder
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.wf.errors import suggestion
+from soliplex.ingester.lib.wiring import get_settings
 
 type Opening = Callable[[EmbedOptions, Settings], AbstractAsyncContextManager[Embedder]]
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache, partial, wraps
 from threading import Lock
 from typing import Final
@@ -36,7 +37,8 @@ def loaded_once[**P, R](load: Callable[P, R]) -> Callable[P, R]:
 
 async def compute[**P, R](function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
     """Call the function in one of the models' threads."""
-    return await asyncio.get_running_loop().run_in_executor(_threads(), partial(function, *arguments, **options))
+    work = partial(copy_context().run, partial(function, *arguments, **options))
+    return await asyncio.get_running_loop().run_in_executor(_threads(), work)
 
 
 async def compute_each[A, R](function: Callable[[A], R], batches: Iterable[A]) -> list[R]:

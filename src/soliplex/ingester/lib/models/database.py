@@ -1,4 +1,6 @@
-"""The process's one database: engine, sessions, and links for the workflow engine's scripts.
+"""The database of a wiring: engine, sessions, and links for the workflow engine's scripts.
+
+`Database` is a front: each of its methods goes to the database that is open in the current wiring.
 
 SQLite runs in WAL mode with foreign keys on; every writing transaction begins with BEGIN IMMEDIATE, since one that
 upgrades from a read fails at once under contention, whatever the busy timeout. A private in-memory database
@@ -19,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import asyncpg
 import sqlalchemy as sa
@@ -28,11 +30,12 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import DatabaseSettings
 from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
 from soliplex.ingester.lib.models import connecting
 from soliplex.ingester.lib.models.statements import Call
 from soliplex.ingester.lib.models.transactions import Link, LoopLink, PostgresLink, Rows, Script, ThreadLink
+from soliplex.ingester.lib.wiring import current_wiring
 
 
 class NotInitializedError(IngesterError):
@@ -46,15 +49,21 @@ class NotInitializedError(IngesterError):
 class _Open:
     url: sa.URL
     engine: AsyncEngine
+    busy_timeout: float
     scripts: ThreadLink | None = None
     temporary: Path | None = None
     number: int = field(default_factory=count().__next__)
 
 
-class Database:
-    """Engine and sessions of the process. Open once with `initialize`, close with `close`."""
+@dataclass(slots=True)
+class _Slot:
+    """Where a wiring keeps its database."""
 
-    _current: ClassVar[_Open | None] = None
+    opened: _Open | None = None
+
+
+class Database:
+    """Engine and sessions of the current wiring. Open once with `initialize`, close with `close`."""
 
     @classmethod
     async def initialize(cls, url: str | None = None, *, migrate: bool | None = None) -> None:
@@ -63,23 +72,25 @@ class Database:
         The schema of a SQLite database is brought up to date here. A PostgreSQL database must be up to date already
         (`si-cli db-init`), unless `migrate` says otherwise: several programs may share it.
         """
-        settings = get_settings()
+        wiring = current_wiring()
+        slot, settings = wiring.kept(_Slot), wiring.settings
         target = connecting.parse_url(url or settings.doc_db_url)
-        if cls._current is not None:
-            if cls._current.url == target:
+        if slot.opened is not None:
+            if slot.opened.url == target:
                 return
-            raise IngesterError(f"the database is open already at {cls._current.url}; use Database.reset to change it")
+            raise IngesterError(f"the database is open already at {slot.opened.url}; use Database.reset to change it")
         opened = await _open(target, settings)
         try:
             await _prepare_schema(opened.engine, migrate=migrate)
         except BaseException:
             await _close(opened)
             raise
-        cls._current = opened
+        slot.opened = opened
 
     @classmethod
     async def close(cls) -> None:
-        opened, cls._current = cls._current, None
+        slot = current_wiring().kept(_Slot)
+        opened, slot.opened = slot.opened, None
         if opened is not None:
             await _close(opened)
 
@@ -139,7 +150,7 @@ class Database:
         """
         opened = cls._opened()
         if opened.scripts is not None:
-            async with _loop_link(opened.engine.url, durable=durable) as link:
+            async with _loop_link(opened, durable=durable) as link:
                 yield link
         else:
             async with _postgres_link(opened.engine, durable=durable) as link:
@@ -166,10 +177,15 @@ class Database:
             return await PostgresLink(raw.driver_connection).read(call)
 
     @classmethod
-    def _opened(cls) -> _Open:
-        if cls._current is None:
+    def is_open(cls) -> bool:
+        return current_wiring().kept(_Slot).opened is not None
+
+    @staticmethod
+    def _opened() -> _Open:
+        opened = current_wiring().kept(_Slot).opened
+        if opened is None:
             raise NotInitializedError
-        return cls._current
+        return opened
 
 
 def get_session() -> AbstractAsyncContextManager[AsyncSession]:
@@ -179,7 +195,7 @@ def get_session() -> AbstractAsyncContextManager[AsyncSession]:
 
 async def get_engine() -> AsyncEngine:
     """The engine, opened from the settings when it is not open yet."""
-    if Database._current is None:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  same module, one idea
+    if not Database.is_open():
         await Database.initialize()
     return Database.engine()
 
@@ -187,25 +203,25 @@ async def get_engine() -> AsyncEngine:
 @asynccontextmanager
 async def engine_for(url: sa.URL) -> AsyncGenerator[AsyncEngine]:
     """An engine for the time of the block, whatever the state of the schema: for migrations."""
-    opened = await _open(url, get_settings())
+    opened = await _open(url, current_wiring().settings)
     try:
         yield opened.engine
     finally:
         await _close(opened)
 
 
-async def _open(url: sa.URL, settings: Settings) -> _Open:
+async def _open(url: sa.URL, settings: DatabaseSettings) -> _Open:
+    busy = settings.sqlite_busy_timeout_seconds
     if url.get_backend_name() == "postgresql":
         engine = _postgres_engine(url, settings)
         await connecting.check_postgres(engine)
-        return _Open(url, engine)
+        return _Open(url, engine, busy)
     temporary = None
     location = url
     if not url.database or url.database == ":memory:":
         temporary = Path(tempfile.mkdtemp(prefix="soliplex-memory-"))
         location = url.set(database=str(temporary / "memory.db"))
     connecting.make_room_for(location)
-    busy = settings.sqlite_busy_timeout_seconds
     thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-scripts")
     opening = thread.submit(_script_connection, location, busy)
     try:
@@ -214,7 +230,7 @@ async def _open(url: sa.URL, settings: Settings) -> _Open:
         thread.submit(_close_if_opened, opening)  # after the opening, which may be under way
         thread.shutdown(wait=False)
         raise
-    return _Open(url, _sqlite_engine(location, settings), ThreadLink(connection, thread), temporary)
+    return _Open(url, _sqlite_engine(location, settings), busy, ThreadLink(connection, thread), temporary)
 
 
 def _close_if_opened(opening: Future[sqlite3.Connection]) -> None:
@@ -248,7 +264,7 @@ async def _prepare_schema(engine: AsyncEngine, *, migrate: bool | None) -> None:
     )
 
 
-def _postgres_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
+def _postgres_engine(url: sa.URL, settings: DatabaseSettings) -> AsyncEngine:
     engine = create_async_engine(
         url,
         pool_recycle=settings.db_pool_recycle_seconds,
@@ -280,7 +296,7 @@ def _ping_what_was_idle(engine: AsyncEngine) -> None:
             raise DisconnectionError from exc  # the pool then tries another, or connects anew
 
 
-def _sqlite_engine(url: sa.URL, settings: Settings) -> AsyncEngine:
+def _sqlite_engine(url: sa.URL, settings: DatabaseSettings) -> AsyncEngine:
     engine = create_async_engine(url, pool_size=settings.db_pool_size, max_overflow=settings.db_max_overflow)
     busy = settings.sqlite_busy_timeout_seconds
 
@@ -318,14 +334,14 @@ def _script_connection(url: sa.URL, busy_timeout: float) -> sqlite3.Connection:
 
 
 @asynccontextmanager
-async def _loop_link(url: sa.URL, *, durable: bool) -> AsyncGenerator[Link]:
-    connection = _script_connection(url, get_settings().sqlite_busy_timeout_seconds)
+async def _loop_link(opened: _Open, *, durable: bool) -> AsyncGenerator[Link]:
+    connection = _script_connection(opened.engine.url, opened.busy_timeout)
     try:
         connection.execute("PRAGMA busy_timeout = 0")
         if not durable:
             # In WAL mode, NORMAL leaves out the sync at commit; the next durable commit syncs what came before it too.
             connection.execute("PRAGMA synchronous = NORMAL")
-        yield LoopLink(connection, get_settings().sqlite_busy_timeout_seconds)
+        yield LoopLink(connection, opened.busy_timeout)
     finally:
         connection.close()
 

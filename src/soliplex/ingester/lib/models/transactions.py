@@ -23,6 +23,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
@@ -138,7 +139,9 @@ class ThreadLink:
         return await self._hop(_read_on_sqlite, self._connection, call)
 
     async def _hop[**P, R](self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-        hop = asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *arguments, **options))
+        # Scripts ask for the registry and the database of the caller's wiring, which the thread knows by its context.
+        work = partial(copy_context().run, partial(function, *arguments, **options))
+        hop = asyncio.get_running_loop().run_in_executor(self._thread, work)
         try:
             return await asyncio.shield(hop)
         except asyncio.CancelledError:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.wf.errors import HandlerCrashed, MemoryLimitExceeded, StepTimeout
 from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.wiring import current_wiring
 
 LONGEST: Final = 30.0
 """Seconds that one piece of work may take."""
@@ -62,25 +64,29 @@ class Apart:
         await self._pool.stop()
 
 
-_kept: Apart | None = None
+@dataclass(slots=True)
+class _Kept:
+    """The process of a wiring that stays, where one does."""
+
+    apart: Apart | None = None
 
 
 @asynccontextmanager
 async def kept_apart() -> AsyncGenerator[Apart]:
     """For the time of the block, the process stays between two calls: for programs that live long."""
-    global _kept  # noqa: PLW0603  one program, one such process
-    before, _kept = _kept, Apart()
-    mine = _kept
+    kept, mine = current_wiring().kept(_Kept), Apart()
+    before, kept.apart = kept.apart, mine
     try:
         yield mine
     finally:
-        _kept = before
+        kept.apart = before
         await mine.close()
 
 
 async def run_apart(what: str, method: str, arguments: Mapping[str, object]) -> object:
     """As `Apart.run`; `what` begins the sentence that says why it did not work."""
-    if _kept is not None:
-        return await _kept.run(what, method, arguments)
+    kept = current_wiring().kept(_Kept).apart
+    if kept is not None:
+        return await kept.run(what, method, arguments)
     async with kept_apart() as apart:
         return await apart.run(what, method, arguments)

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import WorkflowStepType
 from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name
 from soliplex.ingester.lib.parsing.readable import why_unread
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
+from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 from soliplex.ingester.lib.wf.registry import effective_parameters
 
 _OURS: Final = "soliplex.ingester.lib.workflow."
 
 
-def unread_kinds(
+async def unread_kinds(
     kinds: Iterable[str], *, workflow_id: str | None = None, param_id: str | None = None
 ) -> dict[str, str]:
     """Those of the MIME types that no parse step of the workflow reads, each with the reason.
 
     None, where that cannot be said: a handler of somebody else reads them, or a route leads into other workflows.
     """
-    settings, registry = get_settings(), get_registry()
-    workflow = registry.workflow(workflow_id or settings.default_workflow_id)
-    parsers = _parsers_of(workflow, registry.parameter_set(param_id or settings.default_param_id))
+    parsers = _parsers_of(*await chosen_definitions(workflow_id, param_id))
     unread: dict[str, str] = {}
     for kind in kinds:
         reasons = [why_unread(parser, kind) for parser in parsers]

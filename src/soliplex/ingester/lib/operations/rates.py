@@ -19,11 +19,10 @@ from datetime import datetime
 from statistics import fmean, median
 from typing import Any, Final
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import WorkflowStepType
 from soliplex.ingester.lib.models.transactions import datetime_of
 from soliplex.ingester.lib.operations.sql import SQL, read
-from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 
 GROUPS_LOOKED_AT: Final = 20
 DOCUMENTS_LOOKED_AT: Final = 2_000
@@ -61,9 +60,7 @@ class ProcessingRates:
 
 async def processing_rates(workflow_id: str | None = None, param_id: str | None = None) -> ProcessingRates:
     """The rates of this workflow with these parameters; where there are none, of any workflow with these parameters."""
-    settings, registry = get_settings(), get_registry()
-    workflow = registry.workflow(workflow_id or settings.default_workflow_id).id
-    params = registry.parameter_set(param_id or settings.default_param_id).id
+    workflow, params = (each.id for each in await chosen_definitions(workflow_id, param_id))
     executed = await _executed(workflow, params) or await _executed(None, params)
     return ProcessingRates(
         workflow_definition_id=workflow,

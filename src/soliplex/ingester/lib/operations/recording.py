@@ -26,6 +26,7 @@ from soliplex.ingester.lib.models.transactions import Row, Script, json_of
 from soliplex.ingester.lib.operations.errors import BeingRemovedError
 from soliplex.ingester.lib.operations.removals import ARTIFACTS, PLACES, request_removals
 from soliplex.ingester.lib.operations.sql import SQL
+from soliplex.ingester.lib.wiring import current_wiring
 
 PRIORITY: Final = "_priority"
 """Among the metadata of a document, how urgent its uploader says it is."""
@@ -91,7 +92,7 @@ class _GivenUpError(IngesterError):
 async def record(arrival: Arrival) -> Ingested:
     """Write the rows of a document, together with those of others that arrive at the same time."""
     try:
-        return await _together.submit(arrival)
+        return await current_wiring().kept(_together).submit(arrival)
     except _GivenUpError:
         (outcome,) = await Database.transact(recorded([arrival], utcnow(), patience=None))
         if isinstance(outcome, Exception):
@@ -114,7 +115,9 @@ async def _record_together(arrivals: Sequence[Arrival]) -> Sequence[Ingested | E
     return [outcomes[id(arrival)] for arrival in arrivals]
 
 
-_together: Final = Gathering(_record_together)
+def _together() -> Gathering[Arrival, Ingested]:
+    """Those of a wiring: a group is recorded in one database."""
+    return Gathering(_record_together)
 
 
 def _without_twins(arrivals: Sequence[Arrival]) -> Iterator[list[Arrival]]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRun, WorkflowStepType
 from soliplex.ingester.lib.models.columns import utcnow
@@ -16,9 +15,8 @@ from soliplex.ingester.lib.models.transactions import Rows, Script
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, checked_integer, unstorable_in
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
-from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions, pin
+from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions, pin
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, add_runs, hold_group, new_group
 from soliplex.ingester.lib.wf.registry import effective_parameters
 from soliplex.ingester.lib.wf.views import get_run_group, get_run_with_steps
@@ -138,10 +136,7 @@ async def plan_start(
     workflow_id: str | None, param_id: str | None, *, batch_id: int | None, priority: int, now: datetime | None
 ) -> Start:
     """What is to be run, by definitions that are known; what is None is the default of the settings."""
-    settings, registry = get_settings(), get_registry()
-    await learn_definitions()
-    workflow = await find_workflow(workflow_id or settings.default_workflow_id)
-    params = registry.parameter_set(param_id or settings.default_param_id)
+    workflow, params = await chosen_definitions(workflow_id, param_id)
     return Start(
         workflow=workflow,
         params=params,

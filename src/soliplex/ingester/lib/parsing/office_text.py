@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final, override
 from xml.parsers.expat import ExpatError
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.mime.containers import DAMAGED
 from soliplex.ingester.lib.parsing.documents import joined
-from soliplex.ingester.lib.parsing.errors import damaged, too_much_text
+from soliplex.ingester.lib.parsing.errors import damaged
+from soliplex.ingester.lib.parsing.limits import see_size_of_text
 from soliplex.ingester.lib.parsing.sheet_text import SHEETS, by_number, has_more_cells, rows_of
 
 _SILENT: Final = frozenset({"script", "style", "head", "template", "noscript"})
@@ -161,11 +161,10 @@ def _parts(archive: zipfile.ZipFile, extension: str) -> list[str]:
 
 
 def _within_limit(texts: Iterable[str]) -> Iterator[str]:
-    size, limit = 0, get_settings().text_size_limit
+    size = 0
     for text in texts:
         size += len(text)
-        if size > limit:
-            raise too_much_text(size, limit)
+        see_size_of_text(size)
         yield text
 
 

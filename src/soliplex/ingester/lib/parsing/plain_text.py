@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.parsing.documents import of_paragraphs
-from soliplex.ingester.lib.parsing.errors import too_much_text
 from soliplex.ingester.lib.parsing.formats import HTML, SOURCE, XML
+from soliplex.ingester.lib.parsing.limits import see_size_of_text
 from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
 from soliplex.ingester.lib.text_encoding import read_text
 
@@ -27,9 +26,7 @@ def read_bounded(path: Path) -> str:
 
     In memory it becomes ten times as many bytes, and as chunks with their vectors twenty times as many.
     """
-    size, limit = path.stat().st_size, get_settings().text_size_limit
-    if size > limit:
-        raise too_much_text(size, limit)
+    see_size_of_text(path.stat().st_size)
     return read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
 from soliplex.ingester.lib.parsing.errors import unreadable
 from soliplex.ingester.lib.parsing.formats import extension_for, media_type
@@ -16,24 +15,24 @@ from soliplex.ingester.lib.parsing.results import BlockingParser, Parsed, Parser
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.validation.errors import is_system_trouble
 from soliplex.ingester.lib.wf.errors import suggestion
+from soliplex.ingester.lib.wiring import current_wiring
 
 
-def _local() -> Parser:
+def _local(_settings: Settings) -> Parser:
     from soliplex.ingester.lib.parsing.local import LocalParser  # noqa: PLC0415  parsers are loaded when first named
 
     return LocalParser()
 
 
-def _fast() -> Parser:
+def _fast(_settings: Settings) -> Parser:
     from soliplex.ingester.lib.parsing.fast import FastParser  # noqa: PLC0415  as above
 
     return FastParser()
 
 
-def _docling_serve() -> Parser:
+def _docling_serve(settings: Settings) -> Parser:
     from soliplex.ingester.lib.parsing.serve import DoclingServeParser  # noqa: PLC0415  as above
 
-    settings = get_settings()
     if not settings.docling_server_url:
         raise ConfigurationError(
             "DOCLING_SERVER_URL", "is not set, and the parser docling-serve needs it", "set it, or use the parser local"
@@ -41,15 +40,18 @@ def _docling_serve() -> Parser:
     return DoclingServeParser(settings.docling_server_url, timeout=settings.docling_http_timeout)
 
 
-_PARSERS: Final[dict[str, Callable[[], Parser]]] = {"local": _local, "docling-serve": _docling_serve, "fast": _fast}
+_PARSERS: Final[dict[str, Callable[[Settings], Parser]]] = {
+    "local": _local,
+    "docling-serve": _docling_serve,
+    "fast": _fast,
+}
 
 
-@cache
 def parser_named(name: str) -> Parser:
-    """The parser of that name, which keeps its models or connections until the process ends."""
+    """The parser of that name, which the current wiring keeps with its models or connections."""
     if name not in _PARSERS:
         raise InvalidStepOptionError("parse.parser", f"there is no parser {name!r}; {suggestion(name, _PARSERS)}")
-    return _PARSERS[name]()
+    return current_wiring().made(_PARSERS[name])
 
 
 def parse_blocking(parser: str, path: Path, mime_type: str, options: ParseOptions) -> Parsed:
@@ -73,4 +75,4 @@ def parser_names() -> tuple[str, ...]:
 
 def chosen_parser_name(options: ParseOptions) -> str:
     """The parser that the options name, or else the one that the settings make likely."""
-    return options.parser or ("docling-serve" if get_settings().docling_server_url else "local")
+    return options.parser or ("docling-serve" if current_wiring().settings.docling_server_url else "local")

@@ -1,6 +1,7 @@
 """RAG databases: LanceDB, by haiku.rag. What is written here, the stock `haiku-rag` command can read.
 
-    locking     where databases live, and who may write to them: one at a time
+    folder      where databases live, as the settings say
+    locking     their names, and who may write to them: one at a time
     files       which there are, in a folder or a bucket; their sizes and checksums
     opening     haiku.rag, imported when it is needed
     fencing     who has lost the lock cannot change anything any more

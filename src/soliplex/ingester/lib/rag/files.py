@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import ConfigurationError
+from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.storage.objects import ObjectBlobs, open_operator, s3_options
 
@@ -49,7 +49,7 @@ class DatabaseFiles(Protocol):
 
 def all_databases() -> DatabaseFiles:
     """Those below LANCEDB_DIR."""
-    return _files_in(get_settings().lancedb_dir)
+    return _files_in(rag_folder().address)
 
 
 def files_of(db_path: str | Path) -> tuple[DatabaseFiles, str]:
@@ -64,7 +64,7 @@ def _files_in(folder: str) -> DatabaseFiles:
     address = urlsplit(folder)
     if address.scheme != "s3":
         raise ConfigurationError("LANCEDB_DIR", f"{folder} is not supported", "use a folder, or s3://bucket/prefix")
-    bucket = get_settings().artifact_s3.model_copy(update={"bucket": address.netloc})
+    bucket = rag_folder().bucket.model_copy(update={"bucket": address.netloc})
     operator = open_operator("s3", s3_options(bucket, address.path), setting="LANCEDB_DIR")
     return BucketFiles(ObjectBlobs("s3", operator))
 

@@ -21,10 +21,10 @@ from random import uniform
 from typing import Any, Final
 from uuid import uuid4
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import InvalidInputError, LockedError, NotFoundError
 from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
+from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
 from soliplex.ingester.lib.wf.operations.locks import find_resource_lock
@@ -70,7 +70,7 @@ def rag_path(name: str, *, field: str = "db") -> str:
         raise NotFoundError("RAG database", name)
     if problem := problem_of_rag_name(name):
         raise InvalidInputError(field, problem)
-    return f"{lancedb_dir()}/{name}"
+    return f"{rag_folder().address}/{name}"
 
 
 def checked_rag_path(name: str, field: str) -> str:
@@ -93,12 +93,6 @@ def problem_of_rag_name(name: str) -> str | None:
     return None
 
 
-def lancedb_dir() -> str:
-    """LANCEDB_DIR: the address of a bucket with its prefix, or the whole path of a folder."""
-    folder = get_settings().lancedb_dir
-    return folder.rstrip("/") if "://" in folder else str(Path(folder).absolute())
-
-
 def rag_resource_key(db_path: str | Path) -> str:
     """The key under which all writers of this database meet."""
     text = str(db_path)
@@ -117,8 +111,7 @@ async def hold_rag_lock(
 
     `max_wait` is in seconds: None waits for ever, 0 fails at once with RagLockedError.
     """
-    key, holder_id = rag_resource_key(db_path), f"{holder_kind}:{uuid4()}"
-    ttl = timedelta(seconds=get_settings().resource_lock_ttl_seconds)
+    key, holder_id, ttl = rag_resource_key(db_path), f"{holder_kind}:{uuid4()}", rag_folder().lock_ttl
     acquiring = partial(operations.acquire_resource_lock, key, holder_id, holder_kind, ttl=ttl, meta=meta or {})
     try:
         await _acquire(key, partial(acquiring, waits=max_wait is None or max_wait > 0), max_wait)

@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from soliplex.ingester.lib.config import Settings, get_settings
 from soliplex.ingester.lib.errors import ConflictError
+from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 CLIENT: Final = "haiku.rag.client.client"
@@ -104,7 +104,7 @@ async def _open_by_lancedb(stack: AsyncExitStack, db_path: str | Path) -> ReadTa
     if not is_remote(db_path) and not await asyncio.to_thread(Path(db_path, "settings.lance").is_dir):
         return None  # LanceDB would make the folder
     lancedb = await imported("lancedb")
-    options = {"storage_options": storage_options(get_settings())} if is_remote(db_path) else {}
+    options = {"storage_options": rag_folder().storage_options} if is_remote(db_path) else {}
     try:
         connection = await lancedb.connect_async(str(db_path), **options)
         stack.callback(connection.close)
@@ -169,22 +169,8 @@ async def haiku_config(db_path: str | Path, identity: EmbeddingIdentity | None =
     if is_remote(db_path):
         # Not as a path: haiku.rag would make s3:/bucket of it.
         name = str(db_path).rpartition("/")[2]
-        settings["lancedb"] = {"databases": {name: str(db_path)}, "storage_options": storage_options(get_settings())}
+        settings["lancedb"] = {"databases": {name: str(db_path)}, "storage_options": rag_folder().storage_options}
     return config.AppConfig.model_validate(settings)
-
-
-def storage_options(settings: Settings) -> dict[str, str]:
-    """How LanceDB reaches the bucket of LANCEDB_DIR: as artifacts reach theirs. What is unset, the machine knows."""
-    bucket = settings.artifact_s3
-    secret = bucket.access_secret.get_secret_value() if bucket.access_secret else None
-    given = {
-        "aws_endpoint": bucket.endpoint_url,
-        "aws_access_key_id": bucket.access_key_id,
-        "aws_secret_access_key": secret,
-        "aws_region": bucket.region or ("us-east-1" if bucket.endpoint_url else None),
-        "allow_http": "true" if (bucket.endpoint_url or "").startswith("http://") else None,
-    }
-    return {name: value for name, value in given.items() if value}
 
 
 _imported: Final[dict[str, Any]] = {}

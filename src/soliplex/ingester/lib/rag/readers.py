@@ -19,11 +19,13 @@ import os
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.rag.files import files_of
 from soliplex.ingester.lib.rag.opening import ReadTables, is_remote, open_tables
+from soliplex.ingester.lib.wiring import current_wiring
 
 MOST_KEPT: Final = 16
 """Databases that stay open; the one that was not asked for longest is closed for the next."""
@@ -119,25 +121,32 @@ class KeptReaders:
             return False
 
 
-_kept: KeptReaders | None = None
+@dataclass(slots=True)
+class _Kept:
+    """The databases of a wiring that stay open, where any do."""
+
+    readers: KeptReaders | None = None
+
+
+def _kept_readers() -> KeptReaders | None:
+    return current_wiring().kept(_Kept).readers
 
 
 @asynccontextmanager
 async def readers_kept() -> AsyncGenerator[KeptReaders]:
     """For the time of the block, databases stay open between searches: for programs that live long."""
-    global _kept  # noqa: PLW0603  one process, one set of open databases
-    before, _kept = _kept, KeptReaders()
-    mine = _kept
+    kept, mine = current_wiring().kept(_Kept), KeptReaders()
+    before, kept.readers = kept.readers, mine
     try:
         yield mine
     finally:
-        _kept = before
+        kept.readers = before
         await mine.close()
 
 
 async def read[T](db_path: str | Path, question: Callable[[Reader], Awaitable[T]]) -> T:
     """Ask the database a question, at its newest version."""
-    path, kept = str(db_path), _kept
+    path, kept = str(db_path), _kept_readers()
     if kept is None:
         async with _opened(path) as reader:
             return await question(reader)
@@ -152,8 +161,8 @@ async def read[T](db_path: str | Path, question: Callable[[Reader], Awaitable[T]
 
 async def can_be_read(db_path: str | Path) -> bool:
     """Whether there is such a database. One in a bucket that is open is not asked for again, which takes as long."""
-    path = str(db_path)
-    if is_remote(path) and _kept is not None and path in _kept:
+    path, kept = str(db_path), _kept_readers()
+    if is_remote(path) and kept is not None and path in kept:
         return True
     files, name = files_of(path)
     return await files.exists(name)
@@ -161,8 +170,8 @@ async def can_be_read(db_path: str | Path) -> bool:
 
 async def forget_reader(db_path: str | Path) -> None:
     """Let go of the files of a database that was compacted, replaced or deleted."""
-    if _kept is not None:
-        await _kept.forget(str(db_path))
+    if (kept := _kept_readers()) is not None:
+        await kept.forget(str(db_path))
 
 
 @asynccontextmanager

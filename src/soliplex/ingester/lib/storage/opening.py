@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.storage.artifacts import Artifacts
 from soliplex.ingester.lib.storage.blobs import BlobStore
 from soliplex.ingester.lib.storage.database import DatabaseBlobs
@@ -12,17 +12,12 @@ from soliplex.ingester.lib.storage.fs import INCOMING, FolderBlobs
 from soliplex.ingester.lib.storage.layout import Layout
 from soliplex.ingester.lib.storage.objects import ObjectBlobs, open_operator, s3_options
 from soliplex.ingester.lib.storage.spool import Spool
-
-_opened: dict[int, tuple[Settings, Artifacts]] = {}
+from soliplex.ingester.lib.wiring import current_wiring
 
 
 def get_artifacts() -> Artifacts:
-    """The process's artifacts. They are opened anew when the settings are read anew."""
-    settings = get_settings()
-    if id(settings) not in _opened:
-        _opened.clear()
-        _opened[id(settings)] = (settings, open_artifacts(settings))
-    return _opened[id(settings)][1]
+    """The artifacts of the current wiring."""
+    return current_wiring().made(open_artifacts)
 
 
 def open_artifacts(settings: Settings) -> Artifacts:

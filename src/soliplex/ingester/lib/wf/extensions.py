@@ -16,8 +16,9 @@ import importlib
 from collections.abc import Callable
 from typing import Final
 
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import ConfigurationError
+from soliplex.ingester.lib.wiring import current_wiring
 
 type PoolSize = Callable[[Settings], int]
 
@@ -25,17 +26,18 @@ _loaded: Final = set[str]()
 _own_pools: Final = dict[str, PoolSize]()
 
 
-def load_extensions() -> None:
+def load_extensions(settings: Settings) -> None:
     """Import the modules that the settings name. Once they are imported, this costs next to nothing."""
-    for module in get_settings().engine_extensions:
+    for module in settings.engine_extensions:
         if module not in _loaded:
             _load(module)
 
 
 async def extensions_loaded() -> None:
     """As `load_extensions`, in a thread: the first time may take seconds, in which the worker does other things."""
-    if not _loaded.issuperset(get_settings().engine_extensions):
-        await asyncio.to_thread(load_extensions)
+    settings = current_wiring().settings
+    if not _loaded.issuperset(settings.engine_extensions):
+        await asyncio.to_thread(load_extensions, settings)
 
 
 def _load(module: str) -> None:
@@ -54,5 +56,5 @@ def own_pool(step_type: str, size: PoolSize) -> None:
 
 def own_pools(settings: Settings) -> dict[str, int]:
     """The types of steps that have a pool of their own, and the size of each."""
-    load_extensions()
+    load_extensions(settings)
     return {step_type: size(settings) for step_type, size in _own_pools.items()}

@@ -232,14 +232,14 @@ _MOST_CONFIGS: Final = 10_000
 
 async def _step_configs(steps: Sequence[ClaimedStep]) -> list[StepConfig]:
     """A step configuration never changes, so it is read once."""
-    wanted = [step.row["step_config_id"] for step in steps]
-    missing = {config_id for config_id in wanted if (Database.identity(), config_id) not in _configs}
+    wanted, database = [step.row["step_config_id"] for step in steps], Database.identity()
+    missing = {config_id for config_id in wanted if (database, config_id) not in _configs}
     if missing:
         if len(_configs) > _MOST_CONFIGS:
             _configs.clear()
         rows = await Database.transact(single(SQL.step_configs_by_id(ids=sorted(missing))))
-        _configs.update({(Database.identity(), row["id"]): _step_config(row) for row in rows})
-    return [_configs[Database.identity(), config_id] for config_id in wanted]
+        _configs.update({(database, row["id"]): _step_config(row) for row in rows})
+    return [_configs[database, config_id] for config_id in wanted]
 
 
 def _step_config(row: Row) -> StepConfig:

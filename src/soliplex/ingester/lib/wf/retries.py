@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.wf.errors import DefinitionError, Problem
+from soliplex.ingester.lib.wiring import current_wiring
 
 # The floats beyond count no longer by ones; a step will not be tried that often.
 _LARGEST_EXPONENT = 2**53
@@ -16,7 +16,7 @@ _LARGEST_EXPONENT = 2**53
 
 def usual_backoff() -> Backoff:
     """The waits of a step or handler that says nothing of its own: those of the settings."""
-    settings = get_settings()
+    settings = current_wiring().settings
     return Backoff(
         timedelta(seconds=settings.retry_first_delay_seconds), timedelta(seconds=settings.retry_longest_delay_seconds)
     )

@@ -12,7 +12,7 @@ any more: `troubles` tells the health check, and `at_work` ends its block with W
 
 `stop` follows five points: no more claims, and what has not begun goes back; wait for what has; cancel the rest, which
 goes back too; drain the lifecycle bus; check out. Nothing here is global: two workers live in one process without
-knowing of each other.
+knowing of each other, each in the wiring in which it was made.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, Self
 from uuid import uuid4
 
-from soliplex.ingester.lib.config import Settings, get_settings
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.resident import resident_of
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.duties import Duties, Duty
@@ -53,6 +53,7 @@ from soliplex.ingester.lib.wf.pools import ConsumerPool, Holding, PoolServices
 from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.wakeup import SIGNALS, Doorbell
+from soliplex.ingester.lib.wiring import current_wiring
 
 _log = logging.getLogger(__name__)
 
@@ -65,29 +66,40 @@ BETWEEN_LOOKS_FOR_MORE_URGENT: Final = 0.05
 BETWEEN_LOOKS_FOR_SIGNALS: Final = 0.01
 
 
+def default_consumers(settings: Settings) -> dict[str, int]:
+    """The pools of a worker that is given none: those that extensions name, and one for all other types of steps."""
+    return {**own_pools(settings), CATCH_ALL: settings.worker_task_count}
+
+
+def _setting[T](read: Callable[[Settings], T]) -> T:
+    """A field that comes from the settings of the current wiring where it is not given."""
+    return field(default_factory=lambda: read(current_wiring().settings), metadata={"setting": read})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
     """How a worker works. What is not given comes from the settings."""
 
-    consumers: Mapping[str, int] = field(default_factory=lambda: default_consumers(get_settings()))
+    consumers: Mapping[str, int] = _setting(default_consumers)
     """Slots by type of step; "*" takes the types that have no pool of their own."""
-    batch_size: int = field(default_factory=lambda: get_settings().worker_batch_size)
-    poll_interval: float = field(default_factory=lambda: get_settings().worker_poll_interval_seconds)
-    checkin_interval: float = field(default_factory=lambda: get_settings().worker_checkin_interval)
-    checkin_timeout: float = field(default_factory=lambda: get_settings().worker_checkin_timeout)
-    liveness_interval: float = field(default_factory=lambda: get_settings().worker_liveness_interval_seconds)
-    step_timeout: float | None = field(default_factory=lambda: get_settings().step_timeout_seconds or None)
-    lock_ttl: float = field(default_factory=lambda: get_settings().resource_lock_ttl_seconds)
-    step_patience: float = field(default_factory=lambda: get_settings().step_patience_seconds)
-    processes: int = field(default_factory=lambda: get_settings().isolation_processes)
-    memory_limit_mib: int | None = field(default_factory=lambda: get_settings().step_memory_limit_mib or None)
-    retention: Retention = field(default_factory=lambda: Retention.of(get_settings()))
+    batch_size: int = _setting(lambda settings: settings.worker_batch_size)
+    poll_interval: float = _setting(lambda settings: settings.worker_poll_interval_seconds)
+    checkin_interval: float = _setting(lambda settings: settings.worker_checkin_interval)
+    checkin_timeout: float = _setting(lambda settings: settings.worker_checkin_timeout)
+    liveness_interval: float = _setting(lambda settings: settings.worker_liveness_interval_seconds)
+    step_timeout: float | None = _setting(lambda settings: settings.step_timeout_seconds or None)
+    lock_ttl: float = _setting(lambda settings: settings.resource_lock_ttl_seconds)
+    step_patience: float = _setting(lambda settings: settings.step_patience_seconds)
+    processes: int = _setting(lambda settings: settings.isolation_processes)
+    memory_limit_mib: int | None = _setting(lambda settings: settings.step_memory_limit_mib or None)
+    retention: Retention = _setting(Retention.of)  # noqa: RUF009  it makes a field
     """How long the history is kept."""
 
-
-def default_consumers(settings: Settings) -> dict[str, int]:
-    """The pools of a worker that is given none: those that extensions name, and one for all other types of steps."""
-    return {**own_pools(settings), CATCH_ALL: settings.worker_task_count}
+    @classmethod
+    def from_settings(cls, settings: Settings, **given: Any) -> Self:
+        """As these settings say, but for what is given."""
+        said = {each.name: each.metadata["setting"](settings) for each in fields(cls) if each.name not in given}
+        return cls(**said | given)
 
 
 class Worker:
@@ -104,6 +116,7 @@ class Worker:
     ) -> None:
         self.id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self.config = config or WorkerConfig()
+        self._wiring = current_wiring()
         self._metrics = metrics or LoggingMetrics()
         self._clock = clock
         self._probe = probe
@@ -165,7 +178,11 @@ class Worker:
         self._duties.on_lost = call
 
     async def start(self) -> None:
-        """Announce the worker and begin to work."""
+        """Announce the worker and begin to work, in the wiring in which it was made."""
+        with self._wiring.bound():
+            await self._start()
+
+    async def _start(self) -> None:
         self._leaving.clear()
         self._presence = presence_for(self.id, self._hear_of_work, is_idle=lambda: self.is_idle, duties=self._duties)
         await self._presence.announce()
@@ -200,6 +217,10 @@ class Worker:
 
     async def stop(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109  the time in-flight steps are given
         """Stop: see the module's five points."""
+        with self._wiring.bound():
+            await self._stop(timeout)
+
+    async def _stop(self, timeout: float) -> None:  # noqa: ASYNC109  as stop
         for pool in self._pools:
             await pool.stop_claiming()
         self._wake()  # idle claimers need not wait for their next look
@@ -459,24 +480,29 @@ def _accepted(name: str, pinned: frozenset[str], batch_size: int) -> Pool:
     return Pool(types=frozenset({name}), keyed_limit=batch_size)
 
 
-_module_worker: list[Worker] = []
+def _module_worker() -> list[Worker]:
+    """The one worker of a wiring's callers that keep none of their own."""
+    return []
 
 
 async def start_worker(config: WorkerConfig | None = None) -> Worker:
     """Start the one worker of callers that keep none of their own. New code makes a `Worker`."""
-    if not _module_worker:
+    started = current_wiring().kept(_module_worker)
+    if not started:
         worker = Worker(config)
         await worker.start()
-        _module_worker.append(worker)
-    return _module_worker[0]
+        started.append(worker)
+    return started[0]
 
 
 async def stop_worker(timeout: float = 30.0) -> None:  # noqa: ASYNC109  as Worker.stop
     """Stop the worker that `start_worker` started."""
-    while _module_worker:
-        await _module_worker.pop().stop(timeout)
+    started = current_wiring().kept(_module_worker)
+    while started:
+        await started.pop().stop(timeout)
 
 
 def get_worker_id() -> str | None:
     """The id of the worker that `start_worker` started."""
-    return _module_worker[0].id if _module_worker else None
+    started = current_wiring().kept(_module_worker)
+    return started[0].id if started else None

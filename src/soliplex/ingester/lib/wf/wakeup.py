@@ -1,6 +1,6 @@
 """Waking idle workers when work becomes ready, in place of polling.
 
-    same process            `work_is_ready()` rings for every worker of the process
+    same wiring             `work_is_ready()` rings for every worker of the wiring, in this process
     PostgreSQL, processes   NOTIFY on one channel: by the transaction that creates runs, with the types of steps that
                             are ready; after a finishing transaction once at most every few milliseconds, on a
                             connection of its own, since NOTIFY takes a global lock at commit
@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 from weakref import WeakSet
 
+from soliplex.ingester.lib.wiring import current_wiring
+
 WORK_CHANNEL: Final = "soliplex_work"
 """The channel of PostgreSQL on which workers of other processes are told of work."""
 SIGNALS: Final = ":signals"
@@ -30,7 +32,7 @@ class Doorbell:
         self._rings = 0
         self._told: set[str] | None = set()
         self._changed = asyncio.Event()
-        _doorbells.add(self)
+        current_wiring().kept(_doorbells).add(self)
 
     def ring(self, types: Collection[str] | None = None) -> None:
         """Ring, unless it is known that only steps of other types are ready."""
@@ -61,10 +63,12 @@ class Doorbell:
         return self._rings
 
 
-_doorbells: Final[WeakSet[Doorbell]] = WeakSet()
+def _doorbells() -> WeakSet[Doorbell]:
+    """Those of one wiring."""
+    return WeakSet()
 
 
 def work_is_ready(types: Collection[str] | None = None) -> None:
-    """Tell the workers of this process: of these types, if they are known."""
-    for doorbell in list(_doorbells):
+    """Tell the workers of this wiring, in this process: of these types, if they are known."""
+    for doorbell in list(current_wiring().kept(_doorbells)):
         doorbell.ring(types)

@@ -12,13 +12,12 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions
 from soliplex.ingester.lib.wf.parameter_sets import delete_parameter_set, save_parameter_set
 from soliplex.ingester.lib.wf.views import DefinitionGraph, graph_of_definition
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import Text
+from soliplex.ingester.server.parameters import Definitions, Text
 from soliplex.ingester.server.routes.spellings import route
 
 router = APIRouter(prefix="/workflow", tags=["workflow"])
@@ -59,8 +58,8 @@ class DeletedParameterSet(BaseModel):
 
 
 @router.get("/definitions", summary="Workflows, by id")
-async def list_definitions() -> list[Listed]:
-    return [Listed(id=each.id, name=each.name) for each in get_registry().workflows()]
+async def list_definitions(registry: Definitions) -> list[Listed]:
+    return [Listed(id=each.id, name=each.name) for each in registry.workflows()]
 
 
 @router.get(
@@ -81,16 +80,16 @@ async def get_graph(workflow_id: Text) -> DefinitionGraph:
 
 
 @route(router, "GET", "/param-sets", summary="Parameter sets, by id")
-async def list_parameter_sets() -> list[ListedParameterSet]:
+async def list_parameter_sets(registry: Definitions) -> list[ListedParameterSet]:
     await learn_definitions()
-    return [_listed(each) for each in get_registry().parameter_sets()]
+    return [_listed(each) for each in registry.parameter_sets()]
 
 
 @route(router, "GET", "/param-sets/target/{target:path}", summary="Parameter sets that store into a RAG database")
-async def list_parameter_sets_of_target(target: Text) -> list[ListedParameterSet]:
+async def list_parameter_sets_of_target(target: Text, registry: Definitions) -> list[ListedParameterSet]:
     """Those whose `store.data_dir` is the target."""
     await learn_definitions()
-    return [_listed(each) for each in get_registry().parameter_sets() if _target_of(each) == target]
+    return [_listed(each) for each in registry.parameter_sets() if _target_of(each) == target]
 
 
 @route(
@@ -101,10 +100,10 @@ async def list_parameter_sets_of_target(target: Text) -> list[ListedParameterSet
     response_class=Response,
     responses={**AS_YAML, **error_answers(400, 404)},
 )
-async def get_parameter_set(set_id: Text, request: Request) -> Response:
+async def get_parameter_set(set_id: Text, registry: Definitions, request: Request) -> Response:
     """As YAML; as JSON for `Accept: application/json`."""
     await learn_definitions()
-    return await _file(get_registry().parameter_set(set_id).text, request)
+    return await _file(registry.parameter_set(set_id).text, request)
 
 
 @route(
@@ -122,12 +121,13 @@ async def create_parameter_set(
             min_length=1, max_length=LARGEST_YAML, examples=["id: mine\nname: Mine\nconfig:\n  parse: {do_ocr: false}"]
         ),
     ],
+    registry: Definitions,
 ) -> Saved:
     """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused.
 
     `file_path` names the place in the database. All servers and workers use the parameter set at once.
     """
-    saved = await save_parameter_set(get_registry(), yaml_content, check=operations.check_target)
+    saved = await save_parameter_set(registry, yaml_content, check=operations.check_target)
     set_id = saved.params.id
     return Saved(
         message=f"Parameter set {set_id} saved", id=set_id, file_path=f"database:definition/{saved.definition_id}"
@@ -141,9 +141,9 @@ async def create_parameter_set(
     summary="Delete a parameter set that a client keeps",
     responses=error_answers(403, 404),
 )
-async def remove_parameter_set(set_id: Text) -> DeletedParameterSet:
+async def remove_parameter_set(set_id: Text, registry: Definitions) -> DeletedParameterSet:
     """One that was shipped, or that a run group was started with, stays."""
-    await delete_parameter_set(get_registry(), set_id)
+    await delete_parameter_set(registry, set_id)
     return DeletedParameterSet(message=f"Parameter set {set_id} deleted", id=set_id)
 
 

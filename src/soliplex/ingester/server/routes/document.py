@@ -130,7 +130,7 @@ async def list_unread_kinds(
     param_id: Annotated[Text | None, Query(description="Default: DEFAULT_PARAM_ID.")] = None,
 ) -> UnreadKinds:
     """So that a client need not send what is of no use."""
-    found = operations.unread_kinds(kind, workflow_id=workflow_definition_id, param_id=param_id)
+    found = await operations.unread_kinds(kind, workflow_id=workflow_definition_id, param_id=param_id)
     return UnreadKinds(unread=found)
 
 

@@ -13,7 +13,7 @@ from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
 from soliplex.ingester.lib.rag import reading
-from soliplex.ingester.lib.rag.locking import lancedb_dir
+from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.rag.reading import RagDatabase, RagDocument, RagTable
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import LARGEST_INTEGER, Text
@@ -77,7 +77,7 @@ class Documents(BaseModel):
 @router.get("/list", summary="RAG databases, by name")
 async def list_databases() -> Databases:
     found = await reading.list_databases()
-    return Databases(lancedb_dir=lancedb_dir(), database_count=len(found), databases=found)
+    return Databases(lancedb_dir=rag_folder().address, database_count=len(found), databases=found)
 
 
 @router.get("/info", summary="What a RAG database holds", responses=error_answers(404))

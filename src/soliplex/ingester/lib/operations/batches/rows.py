@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any
 
 from sqlmodel import col, func, select
 
@@ -46,16 +47,15 @@ async def get_batch(batch_id: int) -> DocumentBatch:
 
 async def require_batch(batch_id: int) -> None:
     """As `get_batch`, for those who come again and again: batches are never deleted, so one that was seen is there."""
-    database = Database.identity()
-    if database not in _seen:
-        _seen.clear()
-    known = _seen.setdefault(database, set())
+    known = _seen_in(Database.identity())
     if batch_id not in known:
         await get_batch(batch_id)
         known.add(batch_id)
 
 
-_seen: Final[dict[int, set[int]]] = {}
+@lru_cache(maxsize=16)
+def _seen_in(_database: int) -> set[int]:
+    return set()
 
 
 async def list_batches(*, source: str | None = None, paging: Paging = FIRST_ROWS) -> Page[DocumentBatch]:

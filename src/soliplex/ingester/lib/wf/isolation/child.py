@@ -29,6 +29,7 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import pickles
 from soliplex.ingester.lib.wf.isolation.stopping import listen_for_stop, stop_requested
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup, receive, send
+from soliplex.ingester.lib.wiring import unpack_settings
 
 _PR_SET_PDEATHSIG: Final = 1
 # Allocators reserve memory they never touch: with lancedb, docling and OCR at work, RLIMIT_DATA counts 1.3 GiB more
@@ -119,6 +120,7 @@ def _set_up(setup: Setup) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     log_in_process(setup.log_level)
+    unpack_settings(setup.settings)
     if setup.memory_limit_mib is not None:
         _limit_memory(setup.memory_limit_mib)
 

@@ -33,6 +33,7 @@ from soliplex.ingester.lib.wf.errors import (
 from soliplex.ingester.lib.wf.isolation import pickles
 from soliplex.ingester.lib.wf.isolation.connection import Answer, Connection
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup
+from soliplex.ingester.lib.wiring import packed_settings
 
 # The search path comes as arguments: what the worker can import, the handler's process can. The main module is not
 # imported again, as multiprocessing would do: a script without a guard around its main code would start all over.
@@ -146,7 +147,8 @@ class HandlerProcess:
         await self._connection.lost
 
     async def _set_up(self) -> None:
-        setup = Setup(os.getpid(), self._limits.memory_mib, logging.getLogger().getEffectiveLevel())
+        log_level = logging.getLogger().getEffectiveLevel()
+        setup = Setup(os.getpid(), self._limits.memory_mib, log_level, packed_settings())
         answer = self._connection.ask(Frame(Kind.SETUP, pickles.dumps(setup)))
         if not await _within(_LONGEST_START, answer):
             await self._terminate(self._limits.grace)

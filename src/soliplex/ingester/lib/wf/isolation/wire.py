@@ -1,7 +1,7 @@
 """The frames between a worker and a handler's process: a length, a kind, a body.
 
     worker                          process
-    SETUP  limits, log level   ->
+    SETUP  limits, settings    ->
                                <-   DONE
     CALL   method, arguments   ->
     STOP   (if it must end)    ->
@@ -47,6 +47,8 @@ class Setup:
     parent_pid: int
     memory_limit_mib: int | None
     log_level: int
+    settings: bytes
+    """Of the wiring that the process is started for. Packed: few handlers need them, and they take long to load."""
 
 
 def header_of(frame: Frame) -> bytes:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.wf.extensions import load_extensions
+from soliplex.ingester.lib.wiring import current_wiring
 
 
 class Owner(Protocol):
@@ -52,5 +53,5 @@ def _told(batch_ids: Iterable[int | None]) -> list[tuple[Owner, list[int]]]:
     if not ids:
         return []
     if not _owner:
-        load_extensions()
+        load_extensions(current_wiring().settings)
     return [(owner, ids) for owner in _owner]

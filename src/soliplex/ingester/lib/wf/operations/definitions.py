@@ -12,7 +12,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Link, Row, Script, datetime_of
-from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.sql import SQL
@@ -163,6 +163,13 @@ async def find_workflow(workflow_id: str) -> WorkflowDefinition:
     found = stored().version(rows[0]["id"]) or stored().keep(rows[0]["id"], workflow_from_stored(rows[0]["content"]))
     _known[Database.identity(), workflow_id, rows[0]["hash"]] = rows[0]["id"]
     return found
+
+
+async def chosen_definitions(workflow_id: str | None, param_id: str | None) -> tuple[WorkflowDefinition, ParameterSet]:
+    """The workflow and the parameter set of these ids, in place of None those that the settings name."""
+    workflow_id, param_id = chosen_ids(workflow_id, param_id)
+    await learn_definitions()
+    return await find_workflow(workflow_id), get_registry().parameter_set(param_id)
 
 
 async def load_versions(definition_ids: Iterable[int | None]) -> None:

@@ -1,0 +1,103 @@
+"""Settings are read where a process starts, and passed down; only fronts ask for the current wiring."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import soliplex.ingester
+
+SOURCE: Final = Path(soliplex.ingester.__file__).parent
+
+STARTS: Final = {
+    "cli/": "a command is where a process starts",
+    "migrations/env.py": "Alembic's own command is where a process starts",
+    "server/__init__.py": "create_app",
+    "installation/opening.py": "open_installation",
+}
+HANDLERS: Final = {
+    "lib/workflow/": "workflow files name its functions",
+    "example/": "as lib/workflow",
+}
+FRONTS: Final = {
+    "lib/models/database.py": "Database",
+    "lib/wf/catalog.py": "get_registry, and what the settings choose from it",
+    "lib/wf/extensions.py": "what handlers may ask for by name",
+    "lib/wf/operations/belonging.py": "as extensions",
+    "lib/wf/retries.py": "the waits of a step that says nothing of its own",
+    "lib/wf/runner.py": "WorkerConfig(), Worker(), start_worker()",
+    "lib/wf/wakeup.py": "work_is_ready()",
+    "lib/wf/isolation/host.py": "what a process is started with",
+    "lib/storage/opening.py": "get_artifacts()",
+    "lib/parsing/registry.py": "parser_named(), chosen_parser_name()",
+    "lib/parsing/limits.py": "the longest text",
+    "lib/embedding/": "open_embedder(), open_cached_embedder() of callers that name no settings",
+    "lib/vectors.py": "identity_of()",
+    "lib/fetching/fetcher.py": "fetch()",
+    "lib/rag/folder.py": "where RAG databases are",
+    "lib/rag/readers.py": "readers_kept()",
+    "lib/operations/apart.py": "kept_apart()",
+    "lib/operations/recording.py": "uploads that arrive together",
+    "server/connections.py": "a connection to an application that says nothing of its settings",
+}
+"""The modules that may ask for the current wiring, each with what of it is called by its name."""
+
+ASKING: Final = frozenset({"get_settings", "current_wiring", "packed_settings", "wiring_for"})
+REGISTRY: Final = {
+    **STARTS,
+    **HANDLERS,
+    "lib/wf/": "the engine, whose operations are called by their names",
+    "lib/operations/starting.py": "what is to be run, by ids that clients send",
+    "server/parameters.py": "the registry of an application, for its routes",
+}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
+def calls_of(names: frozenset[str]) -> dict[str, list[int]]:
+    """Where any of the functions is called: the lines, by module."""
+    found = {
+        module: [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) in names]
+        for module, tree in trees().items()
+    }
+    return {module: lines for module, lines in found.items() if lines}
+
+
+def _name(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _outside(allowed: dict[str, str], found: dict[str, list[int]]) -> dict[str, list[int]]:
+    return {module: lines for module, lines in found.items() if not module.startswith(tuple(allowed))}
+
+
+def test_only_fronts_and_beginnings_ask_for_settings() -> None:
+    unexpected = _outside({**STARTS, **HANDLERS, **FRONTS}, calls_of(ASKING))
+    assert not unexpected, "take settings as an argument; if it is a front, say so in FRONTS"
+
+
+def test_only_the_engine_and_beginnings_ask_for_the_registry() -> None:
+    unexpected = _outside(REGISTRY, calls_of(frozenset({"get_registry"})))
+    assert not unexpected, "take the registry as an argument, or use chosen_definitions()"
+
+
+@pytest.mark.parametrize("module", [*STARTS, *HANDLERS, *FRONTS])
+def test_each_module_that_may_ask_does(module: str) -> None:
+    assert any(found.startswith(module) for found in calls_of(ASKING | {"get_registry"}))
+
+
+def test_no_function_changes_a_global() -> None:
+    changed = {module for module, tree in trees().items() for node in ast.walk(tree) if isinstance(node, ast.Global)}
+    assert not changed, "keep it in the wiring: current_wiring().kept(...)"
