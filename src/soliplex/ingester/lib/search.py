@@ -11,7 +11,7 @@ from soliplex.ingester.lib.rag.readers import can_be_read
 from soliplex.ingester.lib.rag.searching import Scope, search
 from soliplex.ingester.lib.rag.stored_chunks import StoredChunk, find_chunk
 from soliplex.ingester.lib.vectors import embed_question
-from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
+from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 
 LONGEST_QUESTION: Final = 10_000
 MOST_HITS: Final = 100
@@ -19,9 +19,9 @@ MOST_HITS: Final = 100
 __all__ = ["Hit", "Scope", "SearchKind", "StoredChunk", "default_database", "search_documents", "stored_chunk"]
 
 
-def default_database() -> str:
+async def default_database() -> str:
     """The database that the default parameters store into."""
-    params = get_registry().parameter_set(chosen_ids(None, None)[1])
+    _, params = await chosen_definitions(None, None)
     return str(params.config.get("store", {}).get("data_dir", "lancedb"))
 
 
@@ -45,14 +45,14 @@ async def search_documents(
         raise InvalidInputError("q", f"is longer than {LONGEST_QUESTION:,} characters; shorten it")
     if min_score is not None and (problem := problem_of_min_score(kind, min_score)):
         raise InvalidInputError("min_score", problem)
-    path = await _existing_path(database or default_database())
+    path = await _existing_path(database or await default_database())
     most = min(limit, MOST_HITS)
     return await search(path, text, embed_question, kind=kind, limit=most, scope=scope, min_score=min_score)
 
 
 async def stored_chunk(chunk_id: str, *, database: str | None = None, doc_hash: str | None = None) -> StoredChunk:
     """A passage by its id, as a hit or the artifact has it."""
-    path = await _existing_path(database or default_database())
+    path = await _existing_path(database or await default_database())
     found = await find_chunk(path, chunk_id, doc_hash)
     if found is None:
         raise NotFoundError("chunk", chunk_id)

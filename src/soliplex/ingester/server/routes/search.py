@@ -67,7 +67,7 @@ async def search(
     """
     facts = dict(each.split("=", 1) for each in meta or [])
     scope = Scope(source=source, batch_id=batch_id, uri_prefix=uri_prefix, metadata=facts)
-    name = db or default_database()
+    name = db or await default_database()
     results = await search_documents(q, database=name, kind=kind, limit=limit, scope=scope, min_score=min_score)
     return Found(query=q, db=name, kind=kind, results=results)
 
