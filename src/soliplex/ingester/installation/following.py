@@ -6,7 +6,7 @@ Where somebody tells of changes, we look when we are told; elsewhere, now and th
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from soliplex.ingester.installation.interruptible import Interruptible
@@ -32,11 +32,13 @@ class Follower:
         self._watcher = watcher
         self._interruptible = interruptible
         self._ended_stages: set[str] = set()
+        self._loads: Mapping[str, str] = {}
 
     async def follow(self, on_look: Look | None = None) -> None:
         """Return when the group has ended; raises `Stopped` if we are told to stop before. `on_look` sees each look."""
         if not await self._target.has_workers():
             self._watcher.unattended()
+        self._loads = await self._target.loads(self._group_id)
         async with self._target.changes(self._group_id) as changes:
             while True:
                 changes.happened.clear()
@@ -58,7 +60,9 @@ class Follower:
                 failed=each.failed,
                 skipped=each.cancelled,
                 is_step=True,
+                running=each.running,
             )
+            stage.loading = self._loads.get(each.name, "") if stage.is_starting else ""
             if not stage.is_over:
                 self._watcher.show(stage)
             elif each.name not in self._ended_stages:

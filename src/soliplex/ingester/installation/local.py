@@ -204,6 +204,10 @@ class LocalInstallation:
             uri, source, version, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
         )
 
+    async def loads(self, group_id: int) -> Mapping[str, str]:
+        group = await views.get_run_group(group_id)
+        return operations.loaded_first(group.workflow_definition_id, group.param_definition_id)
+
     async def progress(self, group_id: int) -> GroupProgress:
         group = await views.get_run_group(group_id)
         steps = await views.step_counts(group_id)
@@ -222,6 +226,7 @@ class LocalInstallation:
                     completed=step.counts[RunStatus.COMPLETED],
                     failed=step.counts[RunStatus.FAILED],
                     cancelled=step.counts[RunStatus.CANCELLED],
+                    running=step.counts[RunStatus.RUNNING],
                 )
                 for step in steps
             ),

@@ -27,6 +27,10 @@ class Stage:
     """Bytes of what is done, where the stage moved any; told at its end."""
     is_step: bool = False
     """Whether it is a step of a workflow. Those go on side by side; other stages come one after the other."""
+    running: int = 0
+    """Of a step: how many documents it is at work on."""
+    loading: str = ""
+    """Of a step that has begun and is done with no document yet: what it loads meanwhile, in words."""
 
     @property
     def share(self) -> tuple[int, int | None]:
@@ -38,6 +42,16 @@ class Stage:
     @property
     def ended(self) -> int:
         return self.done + self.failed + self.skipped
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is being worked on. A step may have to wait for those before it, or for a worker."""
+        return not self.is_over and (bool(self.running) or not self.is_step)
+
+    @property
+    def is_starting(self) -> bool:
+        """Of a step: whether it is at work, and done with nothing yet."""
+        return bool(self.running) and not self.ended
 
     @property
     def is_over(self) -> bool:

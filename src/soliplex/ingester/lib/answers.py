@@ -201,3 +201,10 @@ class GroupCoverage:
     """None where no document has a text layer."""
     lowest: list[DocumentCoverage]
     """Documents of which words are missing, those with the lowest share first."""
+    warns_below: float = 0.97
+    """The share below which the parse step warns: PARSE_COVERAGE_WARNING of who answers."""
+
+    @property
+    def read_in_part(self) -> list[DocumentCoverage]:
+        """Those that the parse step warns of."""
+        return [each for each in self.lowest if each.coverage < self.warns_below]

@@ -41,7 +41,29 @@ def remarks_on(stage: Stage) -> str:
     skipped = f"{stage.skipped:,} not reached" if stage.skipped else ""
     left_out = f"{stage.left_out:,} left out" if stage.left_out else ""
     size = "" if stage.taken_bytes is None else as_size(stage.taken_bytes)
-    return ", ".join(filter(None, (failed, skipped, left_out, size)))
+    return ", ".join(filter(None, (failed, skipped, left_out, size, stage.loading)))
+
+
+class _Times:
+    """How long stages were worked on. The time in which a step waits for those before it does not count.
+
+    What begins and ends between two looks was never seen to run; it took less than anybody would miss.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._taken: dict[str, float] = {}
+        self._busy_since: dict[str, float] = {}
+
+    def note(self, stage: Stage) -> None:
+        self._taken[stage.name] = self.seconds(stage.name)
+        self._busy_since.pop(stage.name, None)
+        if stage.is_busy:
+            self._busy_since[stage.name] = self._clock()
+
+    def seconds(self, name: str) -> float:
+        now = self._clock()
+        return self._taken.get(name, 0.0) + now - self._busy_since.get(name, now)
 
 
 class _Estimate:
@@ -76,7 +98,7 @@ class _Estimate:
 
     def _shares(self) -> list[Share]:
         return [
-            Share(stage.name, done, total, stage.ended, self._noted_at[stage.name])
+            Share(stage.name, done, total, stage.ended, self._noted_at[stage.name], stage.is_starting)
             for stage in self._going_on()
             for done, total in [stage.share]
             if total
@@ -145,13 +167,14 @@ class LiveDisplay(Speaking):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._estimate = _Estimate(clock)
+        self._times = _Times(clock)
         self._progress = _Bars(
             self._estimate,
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             _Count(),
-            _Time(),
+            _Time(self._times),
             _Remarks(),
             console=console,
             transient=False,
@@ -175,6 +198,7 @@ class LiveDisplay(Speaking):
 
     def show(self, stage: Stage) -> None:
         self._estimate.note(stage)
+        self._times.note(stage)
         done, total = stage.share
         if stage.name not in self._tasks:
             self._tasks[stage.name] = self._progress.add_task(visible(stage.name), total=total, stage=stage)
@@ -209,7 +233,8 @@ class LineDisplay(Speaking):
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self._clock = clock
-        self._began: dict[str, float] = {}
+        self._times = _Times(clock)
+        self._told_loading: set[str] = set()
         self._last = 0.0
         self._estimate = _Estimate(clock)
 
@@ -225,15 +250,17 @@ class LineDisplay(Speaking):
     def show(self, stage: Stage) -> None:
         now = self._clock()
         self._estimate.note(stage)
-        self._began.setdefault(stage.name, now)
-        if now - self._last >= LOG_EVERY:
+        self._times.note(stage)
+        is_news = bool(stage.loading) and stage.name not in self._told_loading
+        if is_news or now - self._last >= LOG_EVERY:
+            self._told_loading.add(stage.name)
             self._last = now
             self._print(stage, self._estimate.words_beside)
 
     def end(self, stage: Stage) -> None:
-        began = self._began.setdefault(stage.name, self._clock())
         self._estimate.note(stage)
-        self._print(stage, f"took {as_duration(self._clock() - began)}")
+        self._times.note(stage)
+        self._print(stage, f"took {as_duration(self._times.seconds(stage.name))}")
 
     @override
     def say(self, text: str, style: str = "") -> None:
@@ -278,12 +305,17 @@ class _Count(ProgressColumn):
 
 
 class _Time(ProgressColumn):
-    """What it takes, or took."""
+    """How long it has been worked on; of a step that has not begun, nothing."""
+
+    def __init__(self, times: _Times) -> None:
+        self._times = times
+        super().__init__()
 
     @override
     def render(self, task: Task) -> Text:
-        seconds = task.finished_time or task.elapsed
-        return Text("" if seconds is None else as_duration(seconds), style="dim")
+        stage: Stage = task.fields["stage"]
+        has_begun = stage.is_busy or stage.ended or not stage.is_step
+        return Text(as_duration(self._times.seconds(stage.name)) if has_begun else "", style="dim")
 
 
 class _Remarks(ProgressColumn):

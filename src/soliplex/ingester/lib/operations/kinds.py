@@ -13,7 +13,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.registry import effective_parameters
 
-_OURS: Final = "soliplex.ingester.lib.workflow."
+OURS: Final = "soliplex.ingester.lib.workflow."
 
 
 def unread_kinds(
@@ -37,6 +37,6 @@ def unread_kinds(
 def _parsers_of(workflow: WorkflowDefinition, params: ParameterSet) -> list[str]:
     steps = [step for step in workflow.steps if step.type == WorkflowStepType.PARSE]
     routes = any(step.type == WorkflowStepType.ROUTE for step in workflow.steps)
-    if routes or not all(step.method.startswith(_OURS) for step in steps):
+    if routes or not all(step.method.startswith(OURS) for step in steps):
         return []
     return [chosen_parser_name(ParseOptions.read(effective_parameters(step, params))) for step in steps]
