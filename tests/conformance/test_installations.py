@@ -26,6 +26,7 @@ from soliplex.ingester.installation.protocol import Installation, Target
 from soliplex.ingester.installation.remote import open_remote
 from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal
@@ -312,6 +313,23 @@ async def test_what_is_loaded_first_is_said_where_the_work_is_done_in_this_proce
     assert await target.loads(by_nothing.group_id) == {}
     expected = {"parse": "loading the parser", "embed": "loading the model"} if target.is_here else {}
     assert await target.loads(here.group_id) == expected
+
+
+async def test_steps_that_wait_to_be_tried_again_say_why(target: Installation, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    for number in range(3):
+        await upload(target, make_file(tmp_path, f"{number}.md", f"text {number}"), batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    assert await target.reasons_to_wait(started.group_id, 10) == []
+    async with Database.session() as session:
+        steps = (await session.exec(select(RunStep).where(RunStep.workflow_step_name == "validate"))).all()
+        for step, reason in zip(steps, ("away", "away", "slow"), strict=True):
+            step.status_message = reason
+            session.add(step)
+        await session.commit()
+    found = [Waiting("validate", "away", 2), Waiting("validate", "slow", 1)]
+    assert await target.reasons_to_wait(started.group_id, 10) == found
+    assert await target.reasons_to_wait(started.group_id, 1) == found[:1]
 
 
 async def test_coverage_names_the_documents_that_were_not_read_whole(target: Installation, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
-from soliplex.ingester.lib.answers import DocumentCoverage, GroupCoverage
+from soliplex.ingester.lib.answers import DocumentCoverage, GroupCoverage, Waiting
 from soliplex.ingester.lib.models import RunStatus
 
 STEPS = ("parse", "store")
@@ -44,6 +44,8 @@ class MemoryTarget:
     """Whether what failed succeeds when it is tried again."""
     per_look: int = 1_000_000
     """Steps that are done between two looks."""
+    waiting: list[Waiting] = field(default_factory=list[Waiting])
+    """Why documents wait to be tried again."""
     workers: bool = True
     on_upload: Callable[[LocalFile], None] = lambda _: None
     on_look: Callable[[], None] = lambda: None
@@ -191,6 +193,10 @@ class MemoryTarget:
         return [
             Failure(uri, "parse", self.failing[uri.rpartition("/")[2]], self.can_retry, group_id) for uri in failed
         ][:limit]
+
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        del group_id
+        return self.waiting[:limit]
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
         return [uri for uri in self.stored if uri.rpartition("/")[2] in self.blank][:limit]

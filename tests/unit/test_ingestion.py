@@ -12,6 +12,7 @@ from rich.console import Console
 
 from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Speaking, display_for
 from soliplex.ingester.cli.ingest.summary import as_json, exit_code_of, in_words, status_of
+from soliplex.ingester.installation import following
 from soliplex.ingester.installation.files import LocalFile, Rules, Why
 from soliplex.ingester.installation.ingestion import Ingestion
 from soliplex.ingester.installation.missing import Missing
@@ -19,6 +20,7 @@ from soliplex.ingester.installation.order import LONGEST_NAME, Order, name_of_ba
 from soliplex.ingester.installation.stages import Stage
 from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.values import Work
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.errors import IngesterError
 from tests.support.targets import MemoryTarget
 
@@ -327,6 +329,16 @@ def test_what_a_step_loads_is_told_once_in_a_log_and_shown_in_a_terminal() -> No
     with LiveDisplay(console) as bars:
         bars.show(loading)
     assert "loading the parser" in console.export_text()
+
+
+async def test_what_waits_to_be_tried_again_is_told_once(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "ASK_WHAT_WAITS_EVERY", 0.0)
+    target = MemoryTarget(per_look=1, waiting=[Waiting("embed", "the server is away", 2)])
+    display = Recorder()
+    await ingest(target, order_for(docs), display=display)
+    assert [said for said in display.lines if "away" in said] == [
+        "⧗ 2 documents wait at embed, to be tried again: the server is away"
+    ]
 
 
 async def test_what_was_read_only_in_part_is_told_in_the_summary(docs: Path) -> None:

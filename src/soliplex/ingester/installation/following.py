@@ -20,6 +20,10 @@ LOOK_AT_LEAST_EVERY: Final = 2.0
 LOOK_UNTOLD_EVERY: Final = 30.0
 """Seconds after which we look although nobody told of a change."""
 
+ASK_WHAT_WAITS_EVERY: Final = 5.0
+"""Seconds between questions for what waits to be tried again."""
+REASONS_TOLD: Final = 10
+
 type Look = Callable[[GroupProgress], Awaitable[None]]
 
 
@@ -33,6 +37,8 @@ class Follower:
         self._interruptible = interruptible
         self._ended_stages: set[str] = set()
         self._loads: Mapping[str, str] = {}
+        self._asked_at = time.monotonic()
+        self._told: set[tuple[str, str]] = set()
 
     async def follow(self, on_look: Look | None = None) -> None:
         """Return when the group has ended; raises `Stopped` if we are told to stop before. `on_look` sees each look."""
@@ -49,6 +55,7 @@ class Follower:
                     await on_look(progress)
                 if progress.is_over:
                     return
+                await self._tell_what_waits()
                 await self._until_it_changes(changes, progress, took=time.perf_counter() - asked)
 
     def show(self, progress: GroupProgress) -> None:
@@ -68,6 +75,15 @@ class Follower:
             elif each.name not in self._ended_stages:
                 self._ended_stages.add(each.name)
                 self._watcher.end(stage)
+
+    async def _tell_what_waits(self) -> None:
+        if time.monotonic() - self._asked_at < ASK_WHAT_WAITS_EVERY:
+            return
+        self._asked_at = time.monotonic()
+        for waiting in await self._target.reasons_to_wait(self._group_id, REASONS_TOLD):
+            if (waiting.stage, waiting.reason) not in self._told and len(self._told) < REASONS_TOLD:
+                self._told.add((waiting.stage, waiting.reason))
+                self._watcher.waits(waiting)
 
     async def _until_it_changes(self, changes: Changes, progress: GroupProgress, *, took: float) -> None:
         """Wait for the next look: until we are told of a change, or for a moment where nobody tells."""

@@ -23,7 +23,7 @@ from soliplex.ingester.installation.values import (
     Work,
 )
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
@@ -235,6 +235,9 @@ class LocalInstallation:
 
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         return [Failure.of(asdict(each)) for each in await operations.failures_of_group(group_id, most=limit)]
+
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        return await operations.reasons_to_wait(group_id, most=limit)
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
         return await operations.with_nothing_to_index(group_id, most=limit)

@@ -23,7 +23,7 @@ from soliplex.ingester.installation.values import (
 )
 
 if TYPE_CHECKING:
-    from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+    from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
     from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 
 
@@ -97,6 +97,10 @@ class Target(Protocol):
 
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         """Documents of the group whose run failed, the newest first."""
+        ...
+
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        """Why steps of the group wait that have failed, or that no worker can execute; the most frequent first."""
         ...
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:

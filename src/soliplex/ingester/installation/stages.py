@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from soliplex.ingester.installation.values import Failure
+from soliplex.ingester.lib.answers import Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +74,10 @@ class Watcher(Protocol):
         """A document could not be ingested. The first few are told so; the summary has more."""
         ...
 
+    def waits(self, waiting: Waiting) -> None:
+        """Steps wait to be tried again; each reason is told once."""
+        ...
+
     def unattended(self) -> None:
         """No worker runs: what was started waits for one."""
         ...
@@ -89,6 +94,9 @@ class Unwatched:
 
     def failed(self, failure: Failure) -> None:
         pass
+
+    def waits(self, waiting: Waiting) -> None:
+        _log.warning("%d steps %r wait to be tried again: %s", waiting.steps, waiting.stage, waiting.reason)
 
     def unattended(self) -> None:
         _log.warning("no worker is running: what was started waits for one")

@@ -181,6 +181,17 @@ class RolledBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Steps of a group that will be executed later, and the one reason for which they were not, or not with success."""
+
+    stage: str
+    """The name of the steps in their workflow."""
+    reason: str
+    steps: int
+    """How many they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentCoverage:
     """Of one document: the share of the words in its text layer that was read, and how many are missing."""
 

@@ -19,10 +19,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from soliplex.ingester.cli.ingest.time_left import in_words
-from soliplex.ingester.cli.output import as_duration, as_size, line
+from soliplex.ingester.cli.output import as_duration, as_size, counted, line
 from soliplex.ingester.installation.files import printable
 from soliplex.ingester.installation.stages import Stage, Watcher
 from soliplex.ingester.installation.values import Failure
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.logs import logged_beside
 from soliplex.ingester.lib.visible import visible
@@ -42,6 +43,12 @@ def remarks_on(stage: Stage) -> str:
     left_out = f"{stage.left_out:,} left out" if stage.left_out else ""
     size = "" if stage.taken_bytes is None else as_size(stage.taken_bytes)
     return ", ".join(filter(None, (failed, skipped, left_out, size, stage.loading)))
+
+
+def in_words_of(waiting: Waiting) -> str:
+    verb = "waits" if waiting.steps == 1 else "wait"
+    documents = counted(waiting.steps, "document")
+    return f"⧗ {documents} {verb} at {waiting.stage}, to be tried again: {waiting.reason}"
 
 
 class _Times:
@@ -136,6 +143,9 @@ class Speaking(ABC):
     def failed(self, failure: Failure) -> None:
         at = f"{failure.stage}: " if failure.run_group_id is not None else ""
         self.say(f"✗ {printable(Path(failure.uri))}: {at}{failure.reason}", "red")
+
+    def waits(self, waiting: Waiting) -> None:
+        self.say(in_words_of(waiting), "yellow")
 
     def unattended(self) -> None:
         self.say("No worker is running there: `si-cli worker` starts one. Waiting.", "yellow")

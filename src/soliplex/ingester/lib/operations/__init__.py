@@ -64,6 +64,7 @@ from soliplex.ingester.lib.operations.failures import (
     FailedRun,
     failures_of_group,
     failures_of_source,
+    reasons_to_wait,
     with_nothing_to_index,
 )
 from soliplex.ingester.lib.operations.group_coverage import group_coverage
@@ -147,6 +148,7 @@ __all__ = [
     "loaded_first",
     "processing_rates",
     "put_sync_state",
+    "reasons_to_wait",
     "recent_runs",
     "record_histories",
     "record_history",
