@@ -89,13 +89,13 @@ class _Estimate:
 
     @property
     def words(self) -> str:
-        """For a line of its own."""
+        """What is left, for a line of its own."""
         words, stage = self._words(), self._going_on()[-1:]
         return f"{stage[0].name}: {words}" if words and not stage[0].is_step else words
 
     @property
     def words_beside(self) -> str:
-        """For the line of the stage that goes on."""
+        """What is left, for the line of the stage that goes on."""
         words, stage = self._words(), self._going_on()[-1:]
         return f"{words} in all" if words and stage[0].is_step else words
 
@@ -121,7 +121,7 @@ class Display(Watcher, Protocol):
 
     @property
     def console(self) -> Console | None:
-        """Where they are shown."""
+        """Where the stages are shown; None where they are not."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -18,7 +18,7 @@ SHOWN_REASONS: Final = 10
 NAMED_PER_REASON: Final = 3
 NO_USE: Final = "Trying again as they are cannot help: change the files, or delete what is known of them."
 FILES_LISTED: Final = 20
-"""Of a dry run."""
+"""How many files the summary of a dry run names."""
 
 
 def exit_code_of(summary: Summary) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 LEAST_TIME: Final = 5.0
 """Seconds that a stage must have gone on."""
 LEAST_SHARE: Final = 0.02
-"""Of a stage that must be done; so must `LEAST_COUNT` of its things be."""
+"""The share of a stage that must be done before anything is told. `LEAST_COUNT` things must be done, too."""
 LEAST_COUNT: Final = 3
 ENOUGH: Final = 500
 """Things that are enough to go by, however small their share."""
