@@ -26,6 +26,7 @@ from soliplex.ingester.installation.protocol import Installation, Target
 from soliplex.ingester.installation.remote import open_remote
 from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal
@@ -37,6 +38,7 @@ from soliplex.ingester.lib.search import SearchKind
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.answers import SignalStanding
 from soliplex.ingester.lib.wf.catalog import use_registry
+from soliplex.ingester.lib.wf.operations import claim_next_step
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.wiring import current_wiring
 from soliplex.ingester.server import create_app
@@ -293,6 +295,44 @@ async def test_progress_counts_steps_in_the_order_of_the_workflow(target: Target
     assert await target.failures(started.group_id, 10) == []
 
 
+async def test_progress_counts_what_runs(target: Target, file: LocalFile) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    assert await claim_next_step("me", "a lease", ["validate"]) is not None
+    progress = await target.progress(started.group_id)
+    assert [stage.running for stage in progress.stages] == [1, 0, 0, 0, 0]
+
+
+async def test_what_is_loaded_first_is_said_where_the_work_is_done_in_this_process(
+    target: Target, file: LocalFile
+) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, file, batch_id)
+    by_nothing = await target.start_workflows(batch_id, WORK)
+    here = await target.start_workflows(batch_id, Work(workflow_id="batch", param_id="default"))
+    assert await target.loads(by_nothing.group_id) == {}
+    expected = {"parse": "loading the parser", "embed": "loading the model"} if target.is_here else {}
+    assert await target.loads(here.group_id) == expected
+
+
+async def test_steps_that_wait_to_be_tried_again_say_why(target: Installation, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    for number in range(3):
+        await upload(target, make_file(tmp_path, f"{number}.md", f"text {number}"), batch_id)
+    started = await target.start_workflows(batch_id, WORK)
+    assert await target.reasons_to_wait(started.group_id, 10) == []
+    async with Database.session() as session:
+        steps = (await session.exec(select(RunStep).where(RunStep.workflow_step_name == "validate"))).all()
+        for step, reason in zip(steps, ("away", "away", "slow"), strict=True):
+            step.status_message = reason
+            session.add(step)
+        await session.commit()
+    found = [Waiting("validate", "away", 2), Waiting("validate", "slow", 1)]
+    assert await target.reasons_to_wait(started.group_id, 10) == found
+    assert await target.reasons_to_wait(started.group_id, 1) == found[:1]
+
+
 async def test_coverage_names_the_documents_that_were_not_read_whole(target: Installation, tmp_path: Path) -> None:
     batch_id = await target.create_batch("files", "docs")
     for number in range(3):
@@ -311,6 +351,7 @@ async def test_coverage_names_the_documents_that_were_not_read_whole(target: Ins
             session.add(step)
         await session.commit()
     found = await target.coverage(started.group_id)
+    assert [each.coverage for each in found.read_in_part] == [0.9]
     assert (found.documents, found.words, found.missing_words, found.coverage) == (2, 200, 10, 0.95)
     assert [(each.uri is not None, each.coverage, each.missing_words) for each in found.lowest] == [(True, 0.9, 10)]
 

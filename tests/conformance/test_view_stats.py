@@ -47,6 +47,16 @@ async def test_durations_keep_their_fractions(driver: Driver) -> None:
     assert took.pages_per_min is None
 
 
+async def test_a_moment_just_before_the_full_second_belongs_to_its_own_second(driver: Driver) -> None:
+    created = await driver.start(linear("a"), 1)
+    driver.pass_time(timedelta(microseconds=999_700 - driver.now().microsecond - 1_000))
+    step = await driver.claim_one()
+    driver.pass_time(timedelta(microseconds=1_500))
+    await driver.complete(step)
+    (took,) = await views.step_durations(created.group_id)
+    assert 0 < took.shortest < 0.01
+
+
 async def test_step_stats_count_by_name_and_status(driver: Driver) -> None:
     created = await driver.start(linear("a", "b"), 3)
     steps = await driver.claim(2, types=["a"])

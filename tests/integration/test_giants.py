@@ -32,6 +32,28 @@ from tests.support.engine import rows_of
 from tests.support.giant_main import PARAMS, Told, text_of
 from tests.support.pipelines import ROOT, outcomes, registry_with, start
 
+INDEXED = """
+import asyncio, random, resource, string, sys
+from soliplex.ingester.lib.rag.opening import import_early
+import_early()
+import lancedb, pyarrow
+from lancedb.index import FTS
+
+def words(chunks):
+    dice = random.Random(1)
+    for _ in range(chunks):
+        yield " ".join("".join(dice.choices(string.ascii_lowercase, k=7)) for _ in range(60))
+
+async def main():
+    database = await lancedb.connect_async(sys.argv[1])
+    table = await database.create_table("chunks", pyarrow.table({"content": list(words(60_000))}))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    await table.create_index("content", config=FTS(with_position=True))
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+
+asyncio.run(main())
+"""
+
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
@@ -197,3 +219,11 @@ async def test_what_is_held_of_a_giant_is_a_piece(monkeypatch: pytest.MonkeyPatc
         tracemalloc.stop()
     # All vectors at once would be 48 MiB of objects, and 30 MiB of JSON.
     assert max(embedded, read) < 40, (embedded, read)
+
+
+@pytest.mark.slow
+def test_an_index_of_words_takes_bounded_memory_however_many_there_are(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INDEXED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert int(done.stdout) < 700

@@ -20,6 +20,7 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
+from soliplex.ingester.lib.answers import DocumentCoverage, GroupCoverage, Waiting
 from soliplex.ingester.lib.models import RunStatus
 
 STEPS = ("parse", "store")
@@ -35,12 +36,16 @@ class MemoryTarget:
     """Documents that fail to be parsed, by name, with the reason."""
     blank: set[str] = field(default_factory=set[str])
     """Documents without text, by name."""
+    read: dict[str, float] = field(default_factory=dict[str, float])
+    """The share of its words that was read of a document, by name."""
     can_retry: bool = True
     """Whether those that fail say that trying again can help."""
     mended: bool = False
     """Whether what failed succeeds when it is tried again."""
     per_look: int = 1_000_000
     """Steps that are done between two looks."""
+    waiting: list[Waiting] = field(default_factory=list[Waiting])
+    """Why documents wait to be tried again."""
     workers: bool = True
     on_upload: Callable[[LocalFile], None] = lambda _: None
     on_look: Callable[[], None] = lambda: None
@@ -146,6 +151,19 @@ class MemoryTarget:
     async def has_workers(self) -> bool:
         return self.workers
 
+    async def loads(self, group_id: int) -> dict[str, str]:
+        del group_id
+        return {}
+
+    async def coverage(self, group_id: int) -> GroupCoverage:
+        del group_id
+        lowest = [
+            DocumentCoverage(number, uri, self.read[uri.rpartition("/")[2]], 1)
+            for number, uri in enumerate(self.stored)
+            if uri.rpartition("/")[2] in self.read
+        ]
+        return GroupCoverage(len(lowest), 100, len(lowest), 0.9 if lowest else None, lowest)
+
     async def progress(self, group_id: int) -> GroupProgress:
         documents = [uri for uri, batch in self.batch_of.items() if batch == self.groups[group_id - 1]]
         if self.is_working:
@@ -175,6 +193,10 @@ class MemoryTarget:
         return [
             Failure(uri, "parse", self.failing[uri.rpartition("/")[2]], self.can_retry, group_id) for uri in failed
         ][:limit]
+
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        del group_id
+        return self.waiting[:limit]
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
         return [uri for uri in self.stored if uri.rpartition("/")[2] in self.blank][:limit]

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Speaking, display_for
 from soliplex.ingester.cli.ingest.summary import as_json, exit_code_of, in_words, status_of
+from soliplex.ingester.installation import following
 from soliplex.ingester.installation.files import LocalFile, Rules, Why
 from soliplex.ingester.installation.ingestion import Ingestion
 from soliplex.ingester.installation.missing import Missing
@@ -19,6 +20,7 @@ from soliplex.ingester.installation.order import LONGEST_NAME, Order, name_of_ba
 from soliplex.ingester.installation.stages import Stage
 from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.values import Work
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.errors import IngesterError
 from tests.support.targets import MemoryTarget
 
@@ -291,6 +293,71 @@ def test_lines_are_printed_when_a_stage_ends_and_now_and_then_before() -> None:
         "Uploading: 200/1,200, about 1 min 40 s left",
         "Uploading: 1,199/1,200, 1 failed, took 24.0 s",
     ]
+
+
+def test_the_time_of_a_step_leaves_out_its_waiting() -> None:
+    out, now = io.StringIO(), [0.0]
+    step = Stage(name="store", total=2, is_step=True)
+    with LineDisplay(Console(file=out), clock=lambda: now[0]) as display:
+        for now[0], step.running, step.done in ((0, 0, 0), (4, 1, 0), (5, 0, 1), (9, 1, 1)):
+            display.show(step)
+        now[0], step.running, step.done = 9.5, 0, 2
+        display.end(step)
+    assert out.getvalue().splitlines() == ["store: 2/2, took 1.5 s"]
+
+
+def test_a_terminal_shows_no_time_of_a_step_that_has_not_begun() -> None:
+    now = [0.0]
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, record=True)
+    with LiveDisplay(console, clock=lambda: now[0]) as display:
+        display.show(Stage(name="parse", total=3, running=1, is_step=True))
+        display.show(Stage(name="store", total=3, is_step=True))
+        now[0] = 7.0
+    parse, store = console.export_text().rpartition("parse")[2].split("store")
+    assert "0/3 7.0 s" in parse
+    assert store.rstrip().endswith("0/3")
+
+
+def test_what_a_step_loads_is_told_once_in_a_log_and_shown_in_a_terminal() -> None:
+    out = io.StringIO()
+    loading = Stage(name="parse", total=3, running=1, is_step=True, loading="loading the parser")
+    with LineDisplay(Console(file=out), clock=lambda: 0.0) as display:
+        display.show(loading)
+        display.show(loading)
+    assert out.getvalue().splitlines() == ["parse: 0/3, loading the parser"]
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, record=True)
+    with LiveDisplay(console) as bars:
+        bars.show(loading)
+    assert "loading the parser" in console.export_text()
+
+
+async def test_what_waits_to_be_tried_again_is_told_once(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "ASK_WHAT_WAITS_EVERY", 0.0)
+    target = MemoryTarget(per_look=1, waiting=[Waiting("embed", "the server is away", 2)])
+    display = Recorder()
+    await ingest(target, order_for(docs), display=display)
+    assert [said for said in display.lines if "away" in said] == [
+        "⧗ 2 documents wait at embed, to be tried again: the server is away"
+    ]
+
+
+async def test_what_was_read_only_in_part_is_told_in_the_summary(docs: Path) -> None:
+    target = MemoryTarget(read={"a.md": 0.63, "b.md": 0.999})
+    summary = await ingest(target, order_for(docs))
+    words = "\n".join(line for line, _ in in_words(summary, "again", " --server x"))
+    assert "1 PDF read only in part, words are missing:" in words
+    assert "a.md (63% read)" in words
+    assert "si-cli status 1 --server x tells how many" in words
+    assert exit_code_of(summary) == 0
+    told = as_json(summary)["read_in_part"]
+    assert told == [{"uri": f"{docs.as_posix()}/a.md", "coverage": 0.63, "missing_words": 1}]
+
+
+async def test_what_is_tried_again_counts_without_what_the_group_had_done_before(docs: Path) -> None:
+    target = MemoryTarget(failing={"a.md": "is broken"}, blank={"b.md"}, read={"c.md": 0.5})
+    await ingest(target, order_for(docs))
+    summary = await ingest(target, replace(order_for(docs), retry_failed=True))
+    assert (summary.nothing_to_index, summary.read_in_part) == ([], [])
 
 
 def test_bars_are_drawn_in_a_terminal_and_lines_elsewhere() -> None:

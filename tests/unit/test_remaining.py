@@ -46,6 +46,16 @@ def test_the_stage_that_is_ready_last_decides() -> None:
     assert remaining.seconds(10) == pytest.approx(89)
 
 
+def test_nothing_is_said_while_a_stage_is_at_its_first_documents() -> None:
+    remaining = Remaining()
+    for now in (0, 10):
+        parse = Share("parse", 0, 100, 0, now, is_starting=True)
+        remaining.note([share(now, 1 + 9 * now, 100, "validate"), parse], now)
+    assert remaining.seconds(10) is None
+    remaining.note([share(10, 91, 100, "validate"), share(10, 1, 100)], 10)
+    assert remaining.seconds(10) is not None
+
+
 def test_a_stage_that_has_ended_says_nothing_more() -> None:
     remaining = Remaining()
     for now, done in ((0, 1), (10, 50), (20, 100)):

@@ -23,6 +23,7 @@ CASES: Final[list[tuple[Statements, str, dict[str, Any]]]] = [
     (SQL, "stored_uris", {"uris": NAMES, "source": "s"}),
     (SQL, "etags_of_documents", {"hashes": NAMES}),
     (SQL, "failed_documents", {"source": "s", "beginning": "/a/", "most": 10}),
+    (SQL, "reasons_to_wait", {"group_id": 1, "most": 10}),
     (SQL, "runs_with_nothing_to_index", {"group_id": 1, "most": 10}),
     (SQL, "uris_below", {"source": "s", "beginning": "/a/", "after": "a", "most": 10}),
     (SQL, "uris_of_source", {"source": "s", "after": "a", "most": 10}),

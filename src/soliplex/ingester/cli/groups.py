@@ -24,7 +24,7 @@ from soliplex.ingester.cli.output import (
 
 if TYPE_CHECKING:
     from soliplex.ingester.installation.values import Failure, Group, GroupProgress, StageProgress
-    from soliplex.ingester.lib.answers import GroupCoverage
+    from soliplex.ingester.lib.answers import GroupCoverage, Waiting
     from soliplex.ingester.lib.models import DocumentBatch
     from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta
     from soliplex.ingester.lib.wf.views import Paging
@@ -92,7 +92,8 @@ async def status(
     """Show how run groups fare.
 
     The newest ones, or one in detail: its failed documents are shown with their reasons, and the exit code is 1 if
-    there are any. With --attempts, the number is that of a run, and every attempt at its steps that failed is shown.
+    there are any; and why documents wait to be tried again. With --attempts, the number is that of a run, and every
+    attempt at its steps that failed is shown.
     """
     if attempts:
         await _show_attempts(group_id, server, limit, as_json=as_json)
@@ -106,13 +107,15 @@ async def status(
         group, progress = await target.group(group_id), await target.progress(group_id)
         failures = await target.failures(group_id, SHOWN_FAILURES) if progress.failed else []
         blank = await target.with_nothing_to_index(group_id, MOST_BLANK) if progress.completed else []
+        waiting = [] if progress.is_over else await target.reasons_to_wait(group_id, SHOWN_FAILURES)
         coverage = await target.coverage(group_id)
         eta = None if progress.status.is_final else await target.eta(group_id)
     if as_json:
-        found = {"run_group": group, "progress": progress, "failures": failures}
+        found = {"run_group": group, "progress": progress, "failures": failures, "waiting": waiting}
         print_json(found | {"nothing_to_index": blank, "coverage": coverage, "eta": eta})
     else:
         _print_group(group, progress, failures, blank)
+        _print_waiting(waiting)
         _print_eta(eta)
         _print_coverage(coverage)
     raise typer.Exit(1 if progress.failed else 0)
@@ -225,6 +228,15 @@ def _print_eta(eta: GroupEta | None) -> None:
 
     if eta is not None and eta.seconds is not None:
         console().print(in_words(eta.seconds))
+
+
+def _print_waiting(waiting: list[Waiting]) -> None:
+    """Of what is tried again by itself, what is wrong at the moment."""
+    from soliplex.ingester.cli.ingest.display import in_words_of
+
+    out = console()
+    for each in waiting:
+        out.print(line(in_words_of(each), "yellow"), soft_wrap=True)
 
 
 def _print_coverage(coverage: GroupCoverage) -> None:

@@ -98,8 +98,8 @@ def _print(found: list[Hit]) -> None:
     for number, hit in enumerate(found, start=1):
         out.print(Text.assemble(line(f"{number}. {hit.title or hit.uri or ''}", "bold"), line(_place(hit), "cyan")))
         for uri in _uris(hit):
-            out.print(Padding(line(uri, "dim"), (0, 0, 0, 3)))
-        out.print(Padding(line(hit.snippet), (0, 0, 1, 3)))
+            out.print(Padding(line(uri, "dim"), (0, 0, 0, 3), expand=False))
+        out.print(Padding(line(hit.snippet), (0, 0, 1, 3), expand=False))
 
 
 def _uris(hit: Hit) -> list[str]:

@@ -6,7 +6,7 @@ Where somebody tells of changes, we look when we are told; elsewhere, now and th
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from soliplex.ingester.installation.interruptible import Interruptible
@@ -20,6 +20,10 @@ LOOK_AT_LEAST_EVERY: Final = 2.0
 LOOK_UNTOLD_EVERY: Final = 30.0
 """Seconds after which we look although nobody told of a change."""
 
+ASK_WHAT_WAITS_EVERY: Final = 5.0
+"""Seconds between questions for what waits to be tried again."""
+REASONS_TOLD: Final = 10
+
 type Look = Callable[[GroupProgress], Awaitable[None]]
 
 
@@ -32,11 +36,15 @@ class Follower:
         self._watcher = watcher
         self._interruptible = interruptible
         self._ended_stages: set[str] = set()
+        self._loads: Mapping[str, str] = {}
+        self._asked_at = time.monotonic()
+        self._told: set[tuple[str, str]] = set()
 
     async def follow(self, on_look: Look | None = None) -> None:
         """Return when the group has ended; raises `Stopped` if we are told to stop before. `on_look` sees each look."""
         if not await self._target.has_workers():
             self._watcher.unattended()
+        self._loads = await self._target.loads(self._group_id)
         async with self._target.changes(self._group_id) as changes:
             while True:
                 changes.happened.clear()
@@ -47,6 +55,7 @@ class Follower:
                     await on_look(progress)
                 if progress.is_over:
                     return
+                await self._tell_what_waits()
                 await self._until_it_changes(changes, progress, took=time.perf_counter() - asked)
 
     def show(self, progress: GroupProgress) -> None:
@@ -58,12 +67,23 @@ class Follower:
                 failed=each.failed,
                 skipped=each.cancelled,
                 is_step=True,
+                running=each.running,
             )
+            stage.loading = self._loads.get(each.name, "") if stage.is_starting else ""
             if not stage.is_over:
                 self._watcher.show(stage)
             elif each.name not in self._ended_stages:
                 self._ended_stages.add(each.name)
                 self._watcher.end(stage)
+
+    async def _tell_what_waits(self) -> None:
+        if time.monotonic() - self._asked_at < ASK_WHAT_WAITS_EVERY:
+            return
+        self._asked_at = time.monotonic()
+        for waiting in await self._target.reasons_to_wait(self._group_id, REASONS_TOLD):
+            if (waiting.stage, waiting.reason) not in self._told and len(self._told) < REASONS_TOLD:
+                self._told.add((waiting.stage, waiting.reason))
+                self._watcher.waits(waiting)
 
     async def _until_it_changes(self, changes: Changes, progress: GroupProgress, *, took: float) -> None:
         """Wait for the next look: until we are told of a change, or for a moment where nobody tells."""

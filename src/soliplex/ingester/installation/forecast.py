@@ -40,7 +40,7 @@ GUESSES: Final[Mapping[str, Guess]] = {
     f"{_OFFICE}spreadsheetml": Guess(15_000, 0.05),
     "": Guess(15_000, 0.05),
 }
-"""By the beginning of the MIME type, the first that fits."""
+"""What is guessed of a kind of documents, by how its MIME type begins: the first that fits counts."""
 NAMES: Final[Mapping[str, str]] = {
     PDF: "PDF",
     "text/markdown": "Markdown",

@@ -314,11 +314,22 @@ class Ingestion:
             follower.show(progress)
             self._note(progress.since(before) if is_more else progress, is_more=is_more)
             if progress.completed:
-                self.summary.nothing_to_index += await self._target.with_nothing_to_index(group_id, FAILURES_READ)
+                await self._note_shortcomings(
+                    group_id, only={each.uri for each in self.summary.retried} if is_more else None
+                )
             failures = await self._target.failures(group_id, FAILURES_READ) if progress.failed else []
             self.summary.failures += failures
             told = {failure.uri for failure in failures}
             self.summary.failed_before = [each for each in self.summary.failed_before if each.uri not in told]
+
+    async def _note_shortcomings(self, group_id: int, *, only: set[str] | None) -> None:
+        """What was completed, and is not as people may expect. `only` these URIs were processed by this call."""
+        blank = await self._target.with_nothing_to_index(group_id, FAILURES_READ)
+        self.summary.nothing_to_index += [uri for uri in blank if only is None or uri in only]
+        coverage = await self._target.coverage(group_id)
+        self.summary.read_in_part += [
+            each for each in coverage.read_in_part if each.uri is not None and (only is None or each.uri in only)
+        ]
 
     def _note(self, progress: GroupProgress, *, is_more: bool) -> None:
         sofar = self.summary.progress

@@ -23,7 +23,7 @@ from soliplex.ingester.installation.values import (
     Work,
 )
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, RunStatus
@@ -211,6 +211,10 @@ class LocalInstallation:
             uri, source, version, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
         )
 
+    async def loads(self, group_id: int) -> Mapping[str, str]:
+        group = await views.get_run_group(group_id)
+        return operations.loaded_first(group.workflow_definition_id, group.param_definition_id)
+
     async def progress(self, group_id: int) -> GroupProgress:
         group = await views.get_run_group(group_id)
         steps = await views.step_counts(group_id)
@@ -229,6 +233,7 @@ class LocalInstallation:
                     completed=step.counts[RunStatus.COMPLETED],
                     failed=step.counts[RunStatus.FAILED],
                     cancelled=step.counts[RunStatus.CANCELLED],
+                    running=step.counts[RunStatus.RUNNING],
                 )
                 for step in steps
             ),
@@ -237,6 +242,9 @@ class LocalInstallation:
 
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         return [Failure.of(asdict(each)) for each in await operations.failures_of_group(group_id, most=limit)]
+
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        return await operations.reasons_to_wait(group_id, most=limit)
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
         return await operations.with_nothing_to_index(group_id, most=limit)

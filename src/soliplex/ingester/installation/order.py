@@ -24,7 +24,7 @@ class Order:
     rules: Rules = field(default_factory=Rules)
     source: str = "files"
     batch_name: str | None = None
-    """None: the paths."""
+    """None: it is called after the paths."""
     work: Work = field(default_factory=Work)
     again: bool = False
     """Also what is unchanged."""

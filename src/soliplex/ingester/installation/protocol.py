@@ -23,7 +23,7 @@ from soliplex.ingester.installation.values import (
 )
 
 if TYPE_CHECKING:
-    from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+    from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
     from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 
 
@@ -89,14 +89,26 @@ class Target(Protocol):
         """Whether anybody works off what is started."""
         ...
 
+    async def loads(self, group_id: int) -> Mapping[str, str]:
+        """What steps of the group load in this process before their first document is done: in words, by step."""
+        ...
+
     async def progress(self, group_id: int) -> GroupProgress: ...
 
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         """Documents of the group whose run failed, the newest first."""
         ...
 
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        """Why steps of the group wait that have failed, or that no worker can execute; the most frequent first."""
+        ...
+
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
         """URIs of documents of the group that were processed and hold no text."""
+        ...
+
+    async def coverage(self, group_id: int) -> GroupCoverage:
+        """How much of the text of the group's PDFs was read."""
         ...
 
     async def failed(self, source: str, beginning: str, limit: int) -> list[Failure]:
@@ -120,10 +132,6 @@ class Installation(Target, Protocol):
         ...
 
     async def group(self, group_id: int) -> Group: ...
-
-    async def coverage(self, group_id: int) -> GroupCoverage:
-        """How much of the text of the group's PDFs was read."""
-        ...
 
     async def eta(self, group_id: int) -> GroupEta | None:
         """When the group will have ended; None: it cannot be asked that."""

@@ -35,7 +35,7 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
-from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
 from soliplex.ingester.lib.enums import RunStatus
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.http_statuses import PASSING
@@ -348,6 +348,10 @@ class RemoteInstallation:
         }
         return TypeAdapter(RolledBack).validate_python(await self._json("POST", "/document/rollback", data=form))
 
+    async def loads(self, group_id: int) -> Mapping[str, str]:
+        del group_id
+        return {}  # workers that have worked before have loaded what they need
+
     async def progress(self, group_id: int) -> GroupProgress:
         stats = await self._json("GET", f"/workflow/run-groups/{group_id}/stats")
         steps = await self._json("GET", "/stats/step-stats", params={"run_group_id": group_id})
@@ -367,6 +371,7 @@ class RemoteInstallation:
                     completed=count[RunStatus.COMPLETED],
                     failed=count[RunStatus.FAILED],
                     cancelled=count[RunStatus.CANCELLED],
+                    running=count[RunStatus.RUNNING],
                 )
                 for name, count in counts.items()
             ),
@@ -375,6 +380,16 @@ class RemoteInstallation:
     async def failures(self, group_id: int, limit: int) -> list[Failure]:
         query = {"run_group_id": group_id, "limit": limit}
         return [Failure.of(each) for each in await self._json("GET", "/workflow/failures", params=query)]
+
+    async def reasons_to_wait(self, group_id: int, limit: int) -> list[Waiting]:
+        query = {"run_group_id": group_id, "limit": limit}
+        try:
+            answer = await self._json("GET", "/workflow/reasons-to-wait", params=query)
+        except RemoteError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return []  # an older server, which does not know
+        return TypeAdapter(list[Waiting]).validate_python(answer)
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:
         query = {"run_group_id": group_id, "limit": limit}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from soliplex.ingester.installation.values import Failure
+from soliplex.ingester.lib.answers import Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +28,10 @@ class Stage:
     """Bytes of what is done, where the stage moved any; told at its end."""
     is_step: bool = False
     """Whether it is a step of a workflow. Those go on side by side; other stages come one after the other."""
+    running: int = 0
+    """Of a step: how many documents it is at work on."""
+    loading: str = ""
+    """Of a step that has begun and is done with no document yet: what it loads meanwhile, in words."""
 
     @property
     def share(self) -> tuple[int, int | None]:
@@ -38,6 +43,16 @@ class Stage:
     @property
     def ended(self) -> int:
         return self.done + self.failed + self.skipped
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is being worked on. A step may have to wait for those before it, or for a worker."""
+        return not self.is_over and (bool(self.running) or not self.is_step)
+
+    @property
+    def is_starting(self) -> bool:
+        """Of a step: whether it is at work, and done with nothing yet."""
+        return bool(self.running) and not self.ended
 
     @property
     def is_over(self) -> bool:
@@ -59,6 +74,10 @@ class Watcher(Protocol):
         """A document could not be ingested. The first few are told so; the summary has more."""
         ...
 
+    def waits(self, waiting: Waiting) -> None:
+        """Steps wait to be tried again; each reason is told once."""
+        ...
+
     def unattended(self) -> None:
         """No worker runs: what was started waits for one."""
         ...
@@ -75,6 +94,9 @@ class Unwatched:
 
     def failed(self, failure: Failure) -> None:
         pass
+
+    def waits(self, waiting: Waiting) -> None:
+        _log.warning("%d steps %r wait to be tried again: %s", waiting.steps, waiting.stage, waiting.reason)
 
     def unattended(self) -> None:
         _log.warning("no worker is running: what was started waits for one")

@@ -10,6 +10,7 @@ from soliplex.ingester.installation.files import Why
 from soliplex.ingester.installation.forecast import Forecast
 from soliplex.ingester.installation.missing import Missing
 from soliplex.ingester.installation.values import Failure, GroupProgress
+from soliplex.ingester.lib.answers import DocumentCoverage
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Summary:
     files_failed: int = 0
     nothing_to_index: list[str] = field(default_factory=list[str])
     """URIs of documents that were processed and hold no text."""
+    read_in_part: list[DocumentCoverage] = field(default_factory=list[DocumentCoverage])
+    """PDFs of which fewer words were read than the parse step warns of, those with the lowest share first."""
     failed_before: list[Failure] = field(default_factory=list[Failure])
     """Files that are unchanged, and could not be processed before; those that are run again now are not among them."""
     retried: list[Failure] = field(default_factory=list[Failure])

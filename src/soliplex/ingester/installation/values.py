@@ -75,6 +75,7 @@ class StageProgress:
     completed: int
     failed: int
     cancelled: int
+    running: int = 0
 
     @property
     def ended(self) -> int:

@@ -181,6 +181,17 @@ class RolledBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Steps of a group that will be executed later, and the one reason for which they were not, or not with success."""
+
+    stage: str
+    """The name of the steps in their workflow."""
+    reason: str
+    steps: int
+    """How many they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentCoverage:
     """Of one document: the share of the words in its text layer that was read, and how many are missing."""
 
@@ -201,3 +212,10 @@ class GroupCoverage:
     """None where no document has a text layer."""
     lowest: list[DocumentCoverage]
     """Documents of which words are missing, those with the lowest share first."""
+    warns_below: float = 0.97
+    """The share below which the parse step warns: PARSE_COVERAGE_WARNING of who answers."""
+
+    @property
+    def read_in_part(self) -> list[DocumentCoverage]:
+        """Those that the parse step warns of."""
+        return [each for each in self.lowest if each.coverage < self.warns_below]

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO, override
 
 READ: Final = "SOLIPLEX_PRINTED_LINES_ARE_READ"
-"""In the environment of processes whose output is taken."""
+"""The variable that tells a process, in its environment, that what it prints is taken for the log."""
 LONGEST_LINE: Final = 64 << 10
 """Bytes after which a line that does not end is handed on as it is."""
 _PIPE_SIZE: Final = 1 << 20

@@ -20,7 +20,7 @@ class Resident(NamedTuple):
 
     own: int
     children: int
-    """Of the processes that it started, and those that these started: of a worker, what its documents are read in."""
+    """Bytes of all processes below it: of a worker, those in which documents are read."""
 
 
 def resident_of(pid: int, *, since: datetime | None = None) -> Resident | None:

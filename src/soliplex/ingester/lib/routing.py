@@ -153,7 +153,7 @@ class RouteOptions(StepOptions):
         return any(rule.when.language is not None for rule in self.rules)
 
     def choose(self, traits: Traits) -> Choice:
-        """Where the document goes, and by which rule; None for those: it goes on here."""
+        """Where the document goes: by the first rule that holds, or as `otherwise` says; then the number is None."""
         for number, rule in enumerate(self.rules):
             if rule.when.hold_for(traits):
                 return Choice(rule, number)

@@ -19,10 +19,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from soliplex.ingester.cli.ingest.time_left import in_words
-from soliplex.ingester.cli.output import as_duration, as_size, line
+from soliplex.ingester.cli.output import as_duration, as_size, counted, line
 from soliplex.ingester.installation.files import printable
 from soliplex.ingester.installation.stages import Stage, Watcher
 from soliplex.ingester.installation.values import Failure
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.logs import logged_beside
 from soliplex.ingester.lib.visible import visible
@@ -41,7 +42,35 @@ def remarks_on(stage: Stage) -> str:
     skipped = f"{stage.skipped:,} not reached" if stage.skipped else ""
     left_out = f"{stage.left_out:,} left out" if stage.left_out else ""
     size = "" if stage.taken_bytes is None else as_size(stage.taken_bytes)
-    return ", ".join(filter(None, (failed, skipped, left_out, size)))
+    return ", ".join(filter(None, (failed, skipped, left_out, size, stage.loading)))
+
+
+def in_words_of(waiting: Waiting) -> str:
+    verb = "waits" if waiting.steps == 1 else "wait"
+    documents = counted(waiting.steps, "document")
+    return f"⧗ {documents} {verb} at {waiting.stage}, to be tried again: {waiting.reason}"
+
+
+class _Times:
+    """How long stages were worked on. The time in which a step waits for those before it does not count.
+
+    What begins and ends between two looks was never seen to run; it took less than anybody would miss.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._taken: dict[str, float] = {}
+        self._busy_since: dict[str, float] = {}
+
+    def note(self, stage: Stage) -> None:
+        self._taken[stage.name] = self.seconds(stage.name)
+        self._busy_since.pop(stage.name, None)
+        if stage.is_busy:
+            self._busy_since[stage.name] = self._clock()
+
+    def seconds(self, name: str) -> float:
+        now = self._clock()
+        return self._taken.get(name, 0.0) + now - self._busy_since.get(name, now)
 
 
 class _Estimate:
@@ -60,13 +89,13 @@ class _Estimate:
 
     @property
     def words(self) -> str:
-        """For a line of its own."""
+        """What is left, for a line of its own."""
         words, stage = self._words(), self._going_on()[-1:]
         return f"{stage[0].name}: {words}" if words and not stage[0].is_step else words
 
     @property
     def words_beside(self) -> str:
-        """For the line of the stage that goes on."""
+        """What is left, for the line of the stage that goes on."""
         words, stage = self._words(), self._going_on()[-1:]
         return f"{words} in all" if words and stage[0].is_step else words
 
@@ -76,7 +105,7 @@ class _Estimate:
 
     def _shares(self) -> list[Share]:
         return [
-            Share(stage.name, done, total, stage.ended, self._noted_at[stage.name])
+            Share(stage.name, done, total, stage.ended, self._noted_at[stage.name], stage.is_starting)
             for stage in self._going_on()
             for done, total in [stage.share]
             if total
@@ -92,7 +121,7 @@ class Display(Watcher, Protocol):
 
     @property
     def console(self) -> Console | None:
-        """Where they are shown."""
+        """Where the stages are shown; None where they are not."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -114,6 +143,9 @@ class Speaking(ABC):
     def failed(self, failure: Failure) -> None:
         at = f"{failure.stage}: " if failure.run_group_id is not None else ""
         self.say(f"✗ {printable(Path(failure.uri))}: {at}{failure.reason}", "red")
+
+    def waits(self, waiting: Waiting) -> None:
+        self.say(in_words_of(waiting), "yellow")
 
     def unattended(self) -> None:
         self.say("No worker is running there: `si-cli worker` starts one. Waiting.", "yellow")
@@ -145,13 +177,14 @@ class LiveDisplay(Speaking):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._estimate = _Estimate(clock)
+        self._times = _Times(clock)
         self._progress = _Bars(
             self._estimate,
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             _Count(),
-            _Time(),
+            _Time(self._times),
             _Remarks(),
             console=console,
             transient=False,
@@ -175,6 +208,7 @@ class LiveDisplay(Speaking):
 
     def show(self, stage: Stage) -> None:
         self._estimate.note(stage)
+        self._times.note(stage)
         done, total = stage.share
         if stage.name not in self._tasks:
             self._tasks[stage.name] = self._progress.add_task(visible(stage.name), total=total, stage=stage)
@@ -209,7 +243,8 @@ class LineDisplay(Speaking):
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self._clock = clock
-        self._began: dict[str, float] = {}
+        self._times = _Times(clock)
+        self._told_loading: set[str] = set()
         self._last = 0.0
         self._estimate = _Estimate(clock)
 
@@ -225,15 +260,17 @@ class LineDisplay(Speaking):
     def show(self, stage: Stage) -> None:
         now = self._clock()
         self._estimate.note(stage)
-        self._began.setdefault(stage.name, now)
-        if now - self._last >= LOG_EVERY:
+        self._times.note(stage)
+        is_news = bool(stage.loading) and stage.name not in self._told_loading
+        if is_news or now - self._last >= LOG_EVERY:
+            self._told_loading.add(stage.name)
             self._last = now
             self._print(stage, self._estimate.words_beside)
 
     def end(self, stage: Stage) -> None:
-        began = self._began.setdefault(stage.name, self._clock())
         self._estimate.note(stage)
-        self._print(stage, f"took {as_duration(self._clock() - began)}")
+        self._times.note(stage)
+        self._print(stage, f"took {as_duration(self._times.seconds(stage.name))}")
 
     @override
     def say(self, text: str, style: str = "") -> None:
@@ -278,12 +315,17 @@ class _Count(ProgressColumn):
 
 
 class _Time(ProgressColumn):
-    """What it takes, or took."""
+    """How long it has been worked on; of a step that has not begun, nothing."""
+
+    def __init__(self, times: _Times) -> None:
+        self._times = times
+        super().__init__()
 
     @override
     def render(self, task: Task) -> Text:
-        seconds = task.finished_time or task.elapsed
-        return Text("" if seconds is None else as_duration(seconds), style="dim")
+        stage: Stage = task.fields["stage"]
+        has_begun = stage.is_busy or stage.ended or not stage.is_step
+        return Text(as_duration(self._times.seconds(stage.name)) if has_begun else "", style="dim")
 
 
 class _Remarks(ProgressColumn):

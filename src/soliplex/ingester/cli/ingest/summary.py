@@ -12,12 +12,13 @@ from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL
 from soliplex.ingester.installation.files import Why, printable
 from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.values import Failure
+from soliplex.ingester.lib.answers import DocumentCoverage
 
 SHOWN_REASONS: Final = 10
 NAMED_PER_REASON: Final = 3
 NO_USE: Final = "Trying again as they are cannot help: change the files, or delete what is known of them."
 FILES_LISTED: Final = 20
-"""Of a dry run."""
+"""How many files the summary of a dry run names."""
 
 
 def exit_code_of(summary: Summary) -> int:
@@ -58,6 +59,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         else None,
         "failures": [_as_json(failure) for failure in summary.failures],
         "nothing_to_index": summary.nothing_to_index,
+        "read_in_part": [_in_part_as_json(each) for each in summary.read_in_part],
         "failed_before": [_as_json(failure) for failure in summary.failed_before],
         "retried": len(summary.retried),
         "would_upload": [str(path) for path in summary.would_upload],
@@ -68,6 +70,10 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 def _as_json(failure: Failure) -> dict[str, Any]:
     return {name: getattr(failure, name) for name in ("uri", "stage", "reason", "can_retry")}
+
+
+def _in_part_as_json(document: DocumentCoverage) -> dict[str, Any]:
+    return {name: getattr(document, name) for name in ("uri", "coverage", "missing_words")}
 
 
 type Line = tuple[str, str]
@@ -84,6 +90,7 @@ def in_words(summary: Summary, again: str, elsewhere: str = "") -> Iterator[Line
         return
     yield _headline(summary)
     yield from (("  " + line, "dim") for line in _details(summary))
+    yield from _read_in_part(summary, elsewhere)
     yield from _failures(summary, elsewhere)
     yield from _failures_before(summary, again)
     yield from _would_delete(summary) if summary.is_dry_run else _gone(summary)
@@ -159,6 +166,18 @@ def _said(why: Why, count: int) -> str:
     if count == 1 or why not in {Why.LINK, Why.SPECIAL}:
         return str(why).removeprefix("a ").removeprefix("no ")
     return {Why.LINK: "links", Why.SPECIAL: "special files"}[why]
+
+
+def _read_in_part(summary: Summary, elsewhere: str) -> Iterator[Line]:
+    documents = summary.read_in_part
+    if not documents:
+        return
+    yield f"  {counted(len(documents), 'PDF')} read only in part, words are missing:", "yellow"
+    shares = [f"{printable(Path(each.uri or ''))} ({each.coverage:.0%} read)" for each in documents[:NAMED_PER_REASON]]
+    more = len(documents) - NAMED_PER_REASON
+    yield f"      {', '.join(shares)}{f' and {more:,} more' if more > 0 else ''}", ""
+    if summary.run_group_id is not None:
+        yield f"      si-cli status {summary.run_group_id}{elsewhere} tells how many", ""
 
 
 def _failures(summary: Summary, elsewhere: str) -> Iterator[Line]:

@@ -9,7 +9,7 @@ _SOON: Final = 10
 
 
 def in_words(seconds: float) -> str:
-    """As exact as it is known."""
+    """The time that is left, rounded to what can be known of it."""
     if seconds < _SOON:
         return "a few seconds left"
     if _to(seconds, 5) < _MINUTE:

@@ -64,11 +64,13 @@ from soliplex.ingester.lib.operations.failures import (
     FailedRun,
     failures_of_group,
     failures_of_source,
+    reasons_to_wait,
     with_nothing_to_index,
 )
 from soliplex.ingester.lib.operations.group_coverage import group_coverage
 from soliplex.ingester.lib.operations.ingestion import NewDocument, ingest_document, ingest_received
 from soliplex.ingester.lib.operations.kinds import unread_kinds
+from soliplex.ingester.lib.operations.loading import loaded_first
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.rag_check import RagCheck, RagRepair, check_rag, repair_rag
 from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
@@ -143,8 +145,10 @@ __all__ = [
     "ingest_received",
     "list_batches",
     "list_versions",
+    "loaded_first",
     "processing_rates",
     "put_sync_state",
+    "reasons_to_wait",
     "recent_runs",
     "record_histories",
     "record_history",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlmodel import col, select
 
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.embedding import EmbeddingRefusedError
 from soliplex.ingester.lib.models import Database, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.operations.documents_of_runs import documents_of
@@ -54,6 +55,12 @@ async def failures_of_group(run_group_id: int, *, most: int = MOST_FAILURES) -> 
     documents = await documents_of(page.items)
     uris: dict[int | None, str | None] = {run_id: document.uri for run_id, document in documents.items()}
     return await _explained(page.items, uris)
+
+
+async def reasons_to_wait(run_group_id: int, *, most: int = MOST_FAILURES) -> list[Waiting]:
+    """Why steps of a group wait: an attempt has failed, or no worker can execute them. The most frequent first."""
+    rows = await read(SQL.reasons_to_wait(group_id=run_group_id, most=most))
+    return [Waiting(row["stage"], row["reason"], row["steps"]) for row in rows]
 
 
 async def with_nothing_to_index(run_group_id: int, *, most: int = MOST_FAILURES) -> list[str]:

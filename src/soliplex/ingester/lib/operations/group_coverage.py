@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlmodel import col, func
 
 from soliplex.ingester.lib.answers import DocumentCoverage, GroupCoverage
+from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database, RunStep, WorkflowRun
 from soliplex.ingester.lib.operations.documents_of_runs import documents_of
 from soliplex.ingester.lib.wf import views
@@ -38,6 +39,7 @@ async def group_coverage(run_group_id: int, *, limit: int = 10) -> GroupCoverage
             DocumentCoverage(run.id, known[run.id].uri if run.id in known else None, share, int(count))
             for run, share, count in rows
         ],
+        warns_below=get_settings().parse_coverage_warning,
     )
 
 

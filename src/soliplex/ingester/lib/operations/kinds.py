@@ -12,7 +12,7 @@ from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinitio
 from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 from soliplex.ingester.lib.wf.registry import effective_parameters
 
-_OURS: Final = "soliplex.ingester.lib.workflow."
+OURS: Final = "soliplex.ingester.lib.workflow."
 
 
 async def unread_kinds(
@@ -34,6 +34,6 @@ async def unread_kinds(
 def _parsers_of(workflow: WorkflowDefinition, params: ParameterSet) -> list[str]:
     steps = [step for step in workflow.steps if step.type == WorkflowStepType.PARSE]
     routes = any(step.type == WorkflowStepType.ROUTE for step in workflow.steps)
-    if routes or not all(step.method.startswith(_OURS) for step in steps):
+    if routes or not all(step.method.startswith(OURS) for step in steps):
         return []
     return [chosen_parser_name(ParseOptions.read(effective_parameters(step, params))) for step in steps]

@@ -114,7 +114,7 @@ async def repair_rag(check: RagCheck, *, max_wait: float | None = 10.0) -> RagRe
 
 
 async def _place(check: RagCheck, max_wait: float | None) -> None:
-    """As if a place had just come or gone: what cannot be written now is written later."""
+    """Have the database told where documents live, as when a place comes or goes: at once, or later if it is held."""
     key = rag.rag_resource_key(check.path)
     removals = [(check.hashes[each], key) for each in check.misplaced]
     await Database.transact(request_removals(removals, utcnow()))
@@ -156,7 +156,7 @@ async def _store_again(check: RagCheck, ids: Sequence[str]) -> list[int]:
 
 
 def _start(start: Start, hashes: Sequence[str]) -> Script[int]:
-    """One group for all of them; a document that was deleted meanwhile fails alone, with words that say so."""
+    """Start a group of runs that store these documents again. One deleted meanwhile fails alone, and says so."""
     group_id = yield from new_group(start, GROUP)
     runs: list[NewRun] = []
     for doc_hash in hashes:

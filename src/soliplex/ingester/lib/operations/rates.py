@@ -41,7 +41,7 @@ class ProcessingRate:
     documents: int
     bytes: int
     pages: int
-    """Of those whose parser counted pages."""
+    """Pages of the documents whose parser counted them."""
     chunks: int
     seconds: float
 

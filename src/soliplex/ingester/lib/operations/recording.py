@@ -41,7 +41,7 @@ class Change(Enum):
     CREATED = auto()
     UPDATED = auto()
     MOVED = auto()
-    """The same content, which lived in another batch."""
+    """The URI had this content already, in another batch; now it is in this one."""
     NOTHING = auto()
 
 

@@ -19,7 +19,7 @@ class StorageCheck:
     valid: int
     missing_hashes: list[str] = field(default_factory=list[str])
     damaged_hashes: list[str] = field(default_factory=list[str])
-    """There, but no longer what they were."""
+    """Hashes of documents whose bytes are stored, but are no longer those that were stored."""
     cleanup_stats: dict[str, int] | None = None
 
     @property

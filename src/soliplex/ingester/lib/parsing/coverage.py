@@ -72,7 +72,7 @@ class Coverage:
         return told | {name: value for name, value in (more | pages).items() if value}
 
     def warning(self, bound: float) -> str | None:
-        """In words, where it falls short of the bound."""
+        """What is missing, in words; None where the share reaches the bound."""
         if self.share >= bound:
             return None
         pages = ", ".join(map(str, self.short_pages))
@@ -80,7 +80,7 @@ class Coverage:
 
 
 def merged_coverage(parts: Iterable[Coverage | None]) -> Coverage | None:
-    """Of parts that follow each other; of those that have one."""
+    """The coverage of a document whose parts were read one by one. A part without a text layer has none."""
     found = [part for part in parts if part is not None]
     if not found:
         return None
@@ -103,7 +103,7 @@ class Layer:
 
 
 def layer_of(read: Iterable[PageText]) -> Layer:
-    """From what PDFium gave."""
+    """The text layer, made of what PDFium read on each page."""
     pages = {page.number: page.text for page in read if page.text.strip()}
     rubbish = [number for number, text in pages.items() if is_rubbish(text)]
     readable = {number: joined_lines(text) for number, text in pages.items() if number not in set(rubbish)}

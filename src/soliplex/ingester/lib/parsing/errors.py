@@ -1,4 +1,8 @@
-"""What can go wrong when a document is parsed. All but the last stay wrong, however often they are tried."""
+"""What can go wrong when a document is parsed.
+
+Where a `PermanentError` is raised, trying again as it is cannot help. Of the others, `ParserUnavailableError` passes
+when a server is back, and `ParserGaveUpError`, a kind of it, may be the document's own fault.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ class Harm(StrEnum):
     CRASHED = "crashed"
     STALLED = "stalled"
     FILLED = "filled"
-    """Its memory."""
+    """The document filled the memory of the process."""
 
 
 class HarmfulDocumentError(ParseFailedError):

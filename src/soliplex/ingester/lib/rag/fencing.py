@@ -173,7 +173,7 @@ class FencedTables:
 
     @property
     def all(self) -> tuple[FencedTable, ...]:
-        """Those that hold something of documents."""
+        """The tables that hold something of documents."""
         return self.documents, self.metas, self.items, self.chunks
 
     async def with_settings(self) -> FencedTable:

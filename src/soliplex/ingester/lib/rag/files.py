@@ -48,7 +48,7 @@ class DatabaseFiles(Protocol):
 
 
 def all_databases() -> DatabaseFiles:
-    """Those below LANCEDB_DIR."""
+    """The files of all databases below LANCEDB_DIR."""
     return _files_in(rag_folder().address)
 
 

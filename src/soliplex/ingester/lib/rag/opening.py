@@ -173,6 +173,9 @@ async def haiku_config(db_path: str | Path, identity: EmbeddingIdentity | None =
     return config.AppConfig.model_validate(settings)
 
 
+MOST_OF_AN_INDEX: Final = "128"
+"""MiB of an index of words that Lance builds in memory before it writes them. Left to itself, it takes gigabytes for a
+document of a quarter of a million chunks; searches are as fast either way."""
 _imported: Final[dict[str, Any]] = {}
 
 
@@ -210,4 +213,5 @@ def import_early() -> None:
 def _import(module: str) -> Any:
     os.environ.setdefault("LOGFIRE_IGNORE_NO_CONFIG", "1")  # or haiku.rag's logfire would warn of itself
     os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # or Lance would warn of what nobody asked for
+    os.environ.setdefault("LANCE_FTS_PARTITION_SIZE", MOST_OF_AN_INDEX)
     return importlib.import_module(module)

@@ -38,10 +38,10 @@ CANDIDATES: Final = 100
 PROBES: Final = 32
 """Partitions of the index of vectors that are looked into."""
 REFINE: Final = 2
-"""So many times the results are taken from the index, and then ordered by the vectors themselves."""
+"""The index gives this many times the results that are wanted; they are then ordered by the vectors themselves."""
 LONGEST_SNIPPET: Final = 500
 TRIES: Final = 20
-"""To ask at one version; writes would have to come faster than searches to use them up."""
+"""How often a search begins anew because a write came between its questions to the database."""
 
 
 type EmbedQuery = Callable[[EmbeddingIdentity, str], Awaitable[Sequence[float]]]
@@ -111,7 +111,7 @@ async def _at_one_version(ask: Callable[[Reader], Awaitable[list[Hit]]], reader:
 
 
 def _once(embed: EmbedQuery) -> EmbedQuery:
-    """As the embedder, for one question: asked again, it knows the answer."""
+    """An embedder of one question that embeds it once, however often it is asked."""
     vectors: list[Sequence[float]] = []
 
     async def embed_once(identity: EmbeddingIdentity, question: str) -> Sequence[float]:
@@ -203,7 +203,7 @@ def _scaled(ranked: Ranked) -> Ranked:
 
 
 def _hits(best: Ranked, documents: Mapping[str, dict[str, Any]], scope: Scope) -> list[Hit]:
-    """With their documents. A chunk whose document was deleted meanwhile is left out."""
+    """The chunks with their documents. A chunk whose document was deleted meanwhile is left out."""
     return [
         _hit(chunk, score, documents[chunk.document_id], scope)
         for chunk, score in best

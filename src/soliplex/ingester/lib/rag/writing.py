@@ -68,7 +68,7 @@ class NewRagDocument:
     uri: str
     title: str | None
     document: dict[str, Any] | Rendered
-    """As docling's JSON, or what was made of it."""
+    """The document as docling's JSON, or the rows that were made of it already."""
     chunks: Iterable[RagChunk]
     """May be iterated over more than once."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -83,9 +83,9 @@ class Rendered:
     """The rows of a document, without its chunks and without what says where it lives."""
 
     row: dict[str, Any]
-    """In the table of documents."""
+    """Its row in the table of documents."""
     items: Iterable[dict[str, Any]]
-    """In the table of items."""
+    """Its rows in the table of items."""
 
 
 class RowsInFile:
@@ -149,9 +149,9 @@ class Others(NamedTuple):
     """What became of contents that stood before where certain documents live now."""
 
     gone: Sequence[str] = ()
-    """Those that live nowhere."""
+    """Hashes of documents that live nowhere any more."""
     moved: Places = MappingProxyType({})
-    """Those that live elsewhere, and where."""
+    """Where documents live that live elsewhere than the database says, by hash."""
 
 
 async def place_documents(
@@ -290,7 +290,7 @@ async def _moved_rows(metas: FencedTable, moved: Places) -> list[dict[str, Any]]
 
 
 def _replaced(rows: Iterable[dict[str, Any]], moved: Places) -> list[dict[str, Any]]:
-    """Those of the rows that say other places than these, with these."""
+    """The rows whose places are not those of their documents any more, with the places of today."""
     places = {rag_id(doc_hash): list(each) for doc_hash, each in moved.items()}
     said = ((row, json.loads(row["metadata"])) for row in rows)
     return [

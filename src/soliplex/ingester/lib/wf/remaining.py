@@ -14,7 +14,7 @@ from typing import Final
 LEAST_TIME: Final = 5.0
 """Seconds that a stage must have gone on."""
 LEAST_SHARE: Final = 0.02
-"""Of a stage that must be done; so must `LEAST_COUNT` of its things be."""
+"""The share of a stage that must be done before anything is told. `LEAST_COUNT` things must be done, too."""
 LEAST_COUNT: Final = 3
 ENOUGH: Final = 500
 """Things that are enough to go by, however small their share."""
@@ -31,6 +31,8 @@ class Share:
     total: float
     count: int
     at: float
+    is_starting: bool = False
+    """Whether it is at work on its first things, or loads what it needs for them: nobody knows yet how slow it is."""
 
 
 @dataclass(slots=True)
@@ -49,9 +51,11 @@ class Remaining:
         self._began: dict[str, _Began] = {}
         self._ends_at: float | None = None
         self._noted_at = 0.0
+        self._is_starting = False
 
     def note(self, stages: Sequence[Share], now: float) -> None:
         """Take down how far those are that go on now. Stages that are not among them any more do not count."""
+        self._is_starting = any(stage.is_starting for stage in stages)
         for gone in self._began.keys() - {stage.name for stage in stages}:
             del self._began[gone]
         estimates = [end for stage in stages if (end := self._end_of(stage)) is not None]
@@ -70,7 +74,9 @@ class Remaining:
 
     def seconds(self, now: float) -> float | None:
         """What is left; None as long as nobody can say."""
-        return None if self._ends_at is None else max(0.0, self._ends_at - now)
+        if self._ends_at is None or self._is_starting:
+            return None
+        return max(0.0, self._ends_at - now)
 
     def _end_of(self, stage: Share) -> float | None:
         if stage.done >= stage.total:

@@ -1,4 +1,4 @@
-"""The handlers that workflow files name. They are thin: the work is done by the modules they call."""
+"""The handler of lifecycle events that the shipped workflow files name: it writes them to the log."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from soliplex.ingester.lib import operations as documents
+from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import (
     LifecycleHistory,
@@ -156,6 +157,16 @@ async def list_causes(
     The newest ten thousand are looked at; `is_exact` says whether those are all.
     """
     return await views.failures_by_cause(run_group_id=run_group_id, interval=interval)
+
+
+@router.get("/reasons-to-wait", summary="Why steps of a group wait", responses=error_answers(404))
+async def list_reasons_to_wait(
+    run_group_id: Annotated[Id, Query()],
+    limit: Annotated[int, Query(ge=1, le=documents.MOST_FAILURES)] = documents.MOST_FAILURES,
+) -> list[Waiting]:
+    """The most frequent reason first. They are tried again by themselves. What only waits for others is not told."""
+    await views.get_run_group(run_group_id)
+    return await documents.reasons_to_wait(run_group_id, most=limit)
 
 
 @router.get("/nothing-to-index", summary="Documents of a group that hold no text", responses=error_answers(404))

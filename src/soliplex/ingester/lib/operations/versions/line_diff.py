@@ -119,7 +119,7 @@ def _common(pairs: Iterator[tuple[str, str]]) -> int:
 
 
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of pairs in the order of their first, the most whose second rises too."""
+    """The longest selection of pairs in which both numbers rise. The pairs come sorted by their first number."""
     ends: list[int] = []
     """For each length, the smallest second with which a row of that length ends."""
     last: list[int] = []

@@ -49,7 +49,7 @@ def _epoch_on_postgres(element: EpochSeconds, compiler: SQLCompiler, **kw: Any) 
 def _epoch_on_sqlite(element: EpochSeconds, compiler: SQLCompiler, **kw: Any) -> str:
     # The whole seconds and the fraction apart: julianday() would lose the microseconds.
     (moment,) = _arguments(element, compiler, **kw)
-    return f"(CAST(strftime('%s', {moment}) AS REAL) + CAST('0' || substr({moment}, 20) AS REAL))"
+    return f"(CAST({_whole_seconds(moment)} AS REAL) + CAST('0' || substr({moment}, 20) AS REAL))"
 
 
 @compiles(EpochSecond, "postgresql")
@@ -61,7 +61,12 @@ def _second_on_postgres(element: EpochSecond, compiler: SQLCompiler, **kw: Any) 
 @compiles(EpochSecond, "sqlite")
 def _second_on_sqlite(element: EpochSecond, compiler: SQLCompiler, **kw: Any) -> str:
     (moment,) = _arguments(element, compiler, **kw)
-    return f"CAST(strftime('%s', {moment}) AS INTEGER)"
+    return f"CAST({_whole_seconds(moment)} AS INTEGER)"
+
+
+def _whole_seconds(moment: str) -> str:
+    # Without the fraction, since strftime counts the last half millisecond of a second to the next one.
+    return f"strftime('%s', substr({moment}, 1, 19))"
 
 
 @compiles(JsonNumber, "postgresql")

@@ -31,6 +31,13 @@ SELECT u.uri, r.id AS run_id FROM workflowrun r JOIN documenturi u ON u.doc_hash
  ORDER BY r.id DESC LIMIT :most;
 
 -- What a store step says of a document without text; its output holds no words of the document.
+-- :name reasons_to_wait
+SELECT s.workflow_step_name AS stage, s.status_message AS reason, count(*) AS steps
+  FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
+ WHERE r.run_group_id = :group_id AND s.status IN ('PENDING', 'ERROR') AND s.status_message IS NOT NULL
+ GROUP BY s.workflow_step_name, s.status_message
+ ORDER BY count(*) DESC, s.workflow_step_name, s.status_message LIMIT :most;
+
 -- :name runs_with_nothing_to_index
 SELECT r.id FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
  WHERE r.run_group_id = :group_id AND s.step_type = 'store' AND s.status = 'COMPLETED'

@@ -1,0 +1,37 @@
+"""What a workflow has to load before it is done with its first document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from soliplex.ingester.lib.embedding import EmbedOptions, provider_of
+from soliplex.ingester.lib.models import WorkflowStepType
+from soliplex.ingester.lib.operations.kinds import OURS
+from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name
+from soliplex.ingester.lib.step_options import InvalidStepOptionError
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.definitions import StepDefinition
+from soliplex.ingester.lib.wf.registry import effective_parameters
+
+
+def loaded_first(workflow_id: str, param_id: str) -> dict[str, str]:
+    """What its steps load in the worker, in words, by step. A step that asks a service loads nothing."""
+    registry = get_registry()
+    params = registry.parameter_set(param_id)
+    steps = registry.workflow(workflow_id).steps
+    said = {step.key: _loads(step, effective_parameters(step, params)) for step in steps}
+    return {key: words for key, words in said.items() if words}
+
+
+def _loads(step: StepDefinition, parameters: Mapping[str, Any]) -> str:
+    if not step.method.startswith(OURS):
+        return ""
+    try:
+        if step.type == WorkflowStepType.PARSE and chosen_parser_name(ParseOptions.read(parameters)) == "local":
+            return "loading the parser"
+        if step.type == WorkflowStepType.EMBED and provider_of(EmbedOptions.read(parameters)) == "local":
+            return "loading the model"
+    except InvalidStepOptionError:
+        return ""  # the step fails for it, and says why
+    return ""
