@@ -44,6 +44,7 @@ OF_ALL: Final = frozenset(
         "orphans",
         "prune",
         "schedules",
+        "progress",
     }
 )
 OF_POSTGRES: Final = frozenset({"notify"})

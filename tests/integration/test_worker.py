@@ -647,3 +647,35 @@ async def test_the_default_pools_come_from_the_settings(monkeypatch: pytest.Monk
     monkeypatch.setenv("DOCLING_CONCURRENCY", "7")
     monkeypatch.setenv("WORKER_TASK_COUNT", "2")
     assert WorkerConfig().consumers == {"parse": 7, "store": 2, "*": 2}
+
+
+async def test_a_handler_says_how_far_it_has_come_and_only_the_newest_word_is_written(database: type[Database]) -> None:
+    async with working():
+        group_id = await start(flow(a="tells_progress"))
+        await ended(group_id)
+    (step,) = await steps_of(group_id)
+    assert step.status is RunStatus.COMPLETED
+    assert step.progress is None or step.progress["text"] == "the last page", "the step may have ended first"
+
+
+async def test_progress_is_written_while_the_handler_works_and_wrong_progress_fails_its_step(
+    database: type[Database],
+) -> None:
+    begun, go_on = handlers.gate("progress")
+    async with working():
+        group_id = await start(flow(a="progress_and_wait"))
+        await asyncio.wait_for(begun.wait(), 30)
+        (step,) = await until(lambda: _with_progress(group_id))
+        assert (step.progress["fraction"], step.progress["text"]) == (0.5, "half")
+        go_on.set()
+        await ended(group_id)
+        wrong = await start(flow(a="tells_nonsense", id="wrong"))
+        await ended(wrong)
+        apart = await start(flow(a={"handler": "tells_progress", "isolation": "process"}, id="apart"))
+        await ended(apart)
+    assert "give a number from 0 to 1" in str((await steps_of(wrong))[0].status_message)
+    assert "process of its own" in str((await steps_of(apart))[0].status_message)
+
+
+async def _with_progress(group_id: int) -> list[RunStep]:
+    return [step for step in await steps_of(group_id) if step.progress is not None]

@@ -243,3 +243,21 @@ async def not_weighed(batch: list[StepContext]) -> list[Any]:
 
 async def tells_its_time(time_limit: float | None) -> float | None:
     return time_limit
+
+
+def tells_progress(progress: Any) -> str:
+    """Says how far it has come, from the thread it runs in."""
+    for number in range(100):
+        progress(number / 100, f"page {number}")
+    progress(1.0, "the last page")
+    return "done"
+
+
+def tells_nonsense(progress: Any) -> None:
+    progress(7.5)
+
+
+async def progress_and_wait(progress: Any) -> None:
+    progress(0.5, "half")
+    started["progress"].set()
+    await gates["progress"].wait()

@@ -30,6 +30,8 @@ _USUAL_FACTOR: Final = 2.0
 _USUAL_JITTER: Final = 0.1
 EVENT_NAMES: Final = tuple(event.value for event in LifeCycleEvent)
 ATTEMPTS_IN_JSON: Final = 3
+OUTSIDE: Final = "outside"
+"""In place of a handler: workers outside, who ask for the step's type by its name, do the work."""
 ANY_NUMBER: Final = 2**31 - 1
 """Of failed tasks: no bound."""
 
@@ -377,7 +379,7 @@ def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinit
         key=key,
         name=fields.text("name", key),
         type=fields.text("type", key),
-        method=fields.method("method"),
+        method=_read_method(fields),
         retries=fields.integer("retries", 1, at_least=1),
         parameters=fields.json("parameters"),
         depends_on=before if depends_on is None else depends_on,
@@ -391,6 +393,13 @@ def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinit
         max_failures=_read_max_failures(fields),
         gather=fields.flag("gather") if "gather" in fields else True,
     )
+
+
+def _read_method(fields: Fields) -> str:
+    """The handler. A step for workers outside, whose type begins with an @, has none."""
+    if str(fields.raw("type") or "").startswith("@") and "method" not in fields:
+        return OUTSIDE
+    return fields.method("method")
 
 
 def _read_map(fields: Fields) -> bool | str:

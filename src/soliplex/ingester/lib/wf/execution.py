@@ -100,34 +100,23 @@ class Executor:
     async def execute(self, steps: Sequence[ClaimedStep]) -> list[Result]:
         """One attempt of each step: in one call if the handler takes many, else one after the other by the caller."""
         started_at = self._clock()
-        try:
-            definition = definition_of(steps[0])
-        except CannotExecute as exc:
-            return [self._unexecuted(step, exc, started_at) for step in steps]
-        except DefinitionError as exc:
-            return [errored(step, exc, started_at) for step in steps]
-        decided = _decided_by_subflows(steps, started_at)
-        if definition.when is not None:
-            decided |= await _decided_by(definition.when, steps, started_at)
-        if not decided:
-            return await self._attempt(steps, definition, started_at)
-        rest = [step for step in steps if step.id not in decided]
-        return [*decided.values(), *(await self._attempt(rest, definition, started_at) if rest else ())]
+        decided = await decide(steps, started_at, self._patience)
+        if not decided.to_call or decided.definition is None:
+            return decided.results
+        return [*decided.results, *await self._attempt(decided.to_call, decided.definition, started_at)]
 
     async def _attempt(
         self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
     ) -> list[Result]:
         try:
-            if definition.map and steps[0].parent_id is None:
-                return [await self._expand(step, definition) for step in steps]
             handler = resolve(definition.method)
             outputs = await self._call(handler, definition, steps)
             if definition.repeat is not None:
-                outputs = await _with_repeats(definition.repeat, steps, outputs)
+                outputs = await with_repeats(definition.repeat, steps, outputs)
         except PoolStopped:
             return [Released(step_id=step.id, run_id=step.run_id, lease=step.lease) for step in steps]
         except CannotExecute as exc:
-            return [self._unexecuted(step, exc, started_at) for step in steps]
+            return [unexecuted(step, exc, started_at, self._patience) for step in steps]
         except asyncio.CancelledError as exc:
             if is_cancelled():
                 raise
@@ -137,15 +126,7 @@ class Executor:
             raise
         except BaseException as exc:  # noqa: BLE001  a handler may raise anything, exit, or panic in Rust: its error
             return [errored(step, exc, started_at) for step in steps]
-        return [await self._outcome(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
-
-    async def _outcome(self, step: ClaimedStep, output: Any, started_at: datetime) -> Result:
-        if not isinstance(output, Subflow):
-            return self._result(step, output, started_at)
-        try:
-            return self._result(step, output, started_at, await insist(lambda: _new_subflow(output)))
-        except PermanentError as exc:
-            return errored(step, exc, started_at)
+        return [await outcome_of(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
         at_hand = arguments_at_hand(handler, steps[0])
@@ -183,40 +164,81 @@ class Executor:
     def _timeout_of(self, step: ClaimedStep) -> float | None:
         return step.timeout or self._default_timeout
 
-    def _result(
-        self, step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSubflow | None = None
-    ) -> Result:
-        if isinstance(output, Exception):
-            return errored(step, output, started_at)
-        try:
-            if isinstance(output, Again | Wait | Subflow):
-                return _parked(step, output, subflow)
-            text = None if output is None else storable_json(output)
-        except PermanentError as exc:
-            return errored(step, exc, started_at)
-        return Completed(
-            step_id=step.id, run_id=step.run_id, lease=step.lease, output=text, started_at=started_at, run=step.run
-        )
 
-    def _unexecuted(self, step: ClaimedStep, exc: CannotExecute, now: datetime) -> Result:
-        """Give the step back, for a worker that can execute it; once none has been able to for long enough, fail it."""
-        search = Search.of(step, now)
-        if now - search.since >= self._patience:
-            return errored(step, PermanentError(f"{exc}; put it in place, then retry the run"), now)
-        if not search.times:
-            _log.warning("step %d of run %d waits for a worker that can execute it: %s", step.id, step.run_id, exc)
-        return Released(
-            step_id=step.id,
-            run_id=step.run_id,
-            lease=step.lease,
-            message=storable_text(f"waits for a worker that can execute it: {exc}")[:LONGEST_MESSAGE],
-            meta=search.noted(now),
-            delay=_SEARCH_PAUSES.delay_after(search.times + 1, random=random),
-        )
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What is to become of steps before any handler is called."""
 
-    async def _expand(self, step: ClaimedStep, definition: StepDefinition) -> Result:
+    results: list[Result]
+    """Of those that need no call: they are skipped, become the tasks of a map, or cannot be executed here."""
+    to_call: Sequence[ClaimedStep] = ()
+    definition: StepDefinition | None = None
+
+
+async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelta) -> Decided:
+    """Look up what the steps are, and find out which of them need no call of their handler. All are of one kind."""
+    try:
+        definition = definition_of(steps[0])
+    except CannotExecute as exc:
+        return Decided([unexecuted(step, exc, now, patience) for step in steps])
+    except DefinitionError as exc:
+        return Decided([errored(step, exc, now) for step in steps])
+    decided = _decided_by_subflows(steps, now)
+    if definition.when is not None:
+        decided |= await _decided_by(definition.when, steps, now)
+    rest = [step for step in steps if step.id not in decided] if decided else steps
+    if definition.map and steps[0].parent_id is None:
+        return Decided([*decided.values(), *[await _expanded(step, definition, now) for step in rest]])
+    return Decided(list(decided.values()), rest, definition)
+
+
+async def _expanded(step: ClaimedStep, definition: StepDefinition, now: datetime) -> Result:
+    try:
         items = await insist(lambda: _items_of(step, definition))
-        return Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=items)
+    except Exception as exc:  # noqa: BLE001  whatever is wrong with the list, it is this step's error
+        return errored(step, exc, now)
+    return Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=items)
+
+
+async def outcome_of(step: ClaimedStep, output: Any, started_at: datetime) -> Result:
+    """What is recorded of a step whose handler has returned this."""
+    if not isinstance(output, Subflow):
+        return _result(step, output, started_at)
+    try:
+        return _result(step, output, started_at, await insist(lambda: _new_subflow(output)))
+    except PermanentError as exc:
+        return errored(step, exc, started_at)
+
+
+def _result(step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSubflow | None = None) -> Result:
+    if isinstance(output, Exception):
+        return errored(step, output, started_at)
+    try:
+        if isinstance(output, Again | Wait | Subflow):
+            return _parked(step, output, subflow)
+        text = None if output is None else storable_json(output)
+    except PermanentError as exc:
+        return errored(step, exc, started_at)
+    return Completed(
+        step_id=step.id, run_id=step.run_id, lease=step.lease, output=text, started_at=started_at, run=step.run
+    )
+
+
+def unexecuted(step: ClaimedStep, exc: CannotExecute, now: datetime, patience: timedelta) -> Result:
+    """Give the step back, for a worker that can execute it; once none has been able to for long enough, fail it."""
+    search = Search.of(step, now)
+    if now - search.since >= patience:
+        return errored(step, PermanentError(f"{exc}; put it in place, then retry the run"), now)
+    if not search.times:
+        _log.warning("step %d of run %d waits for a worker that can execute it: %s", step.id, step.run_id, exc)
+    return Released(
+        step_id=step.id,
+        run_id=step.run_id,
+        lease=step.lease,
+        message=storable_text(f"waits for a worker that can execute it: {exc}")[:LONGEST_MESSAGE],
+        meta=search.noted(now),
+        delay=_SEARCH_PAUSES.delay_after(search.times + 1, random=random),
+    )
 
 
 def is_cancelled() -> bool:
@@ -305,7 +327,7 @@ def _skipped(step: ClaimedStep, when: Condition, now: datetime) -> Completed:
     )
 
 
-async def _with_repeats(repeat: Repeat, steps: Sequence[ClaimedStep], outputs: list[Any]) -> list[Any]:
+async def with_repeats(repeat: Repeat, steps: Sequence[ClaimedStep], outputs: list[Any]) -> list[Any]:
     """What the handler returned, or, where the loop is not over, the wish to be called again with that as its state."""
     known = await insist(lambda: names_for_conditions(steps))
     return [_repeated(repeat, *each) for each in zip(steps, outputs, known, strict=True)]
@@ -402,7 +424,7 @@ def errored(step: ClaimedStep, exc: BaseException, started_at: datetime | None =
         lease=step.lease,
         message=message_of(exc),
         permanent=is_permanent(exc),
-        delay=_delay(step),
+        delay=backoff_of(step),
         meta={
             "error_type": type(exc).__qualname__,
             "traceback": storable_text("".join(traceback.format_exception(exc))[-LONGEST_TRACEBACK:]),
@@ -435,7 +457,8 @@ def storable_text(text: str) -> str:
     return text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
 
 
-def _delay(step: ClaimedStep, *, dice: Callable[[], float] = random) -> timedelta:
+def backoff_of(step: ClaimedStep, *, dice: Callable[[], float] = random) -> timedelta:
+    """How long the step waits before its next attempt."""
     try:
         return definition_of(step).backoff.delay_after(step.retry + 1, random=dice)
     except (CannotExecute, DefinitionError):

@@ -242,6 +242,15 @@ async def _step_configs(steps: Sequence[ClaimedStep]) -> list[StepConfig]:
     return [_configs[database, config_id] for config_id in wanted]
 
 
+async def parameters_of(steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
+    """The parameters of each step, each overridden by what its run says."""
+    configs = await _step_configs(steps)
+    return [
+        {**(config.config_json or {}), **(json_of(step.run, "run_params") or {})}
+        for config, step in zip(configs, steps, strict=True)
+    ]
+
+
 def _step_config(row: Row) -> StepConfig:
     return StepConfig(
         id=row["id"],
@@ -267,14 +276,14 @@ async def _load_workflow_runs(steps: Sequence[ClaimedStep]) -> list[WorkflowRun 
 
 async def names_for_conditions(steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
     """What the conditions of each step may name."""
-    inputs = await _load_inputs(steps)
+    inputs = await inputs_of(steps)
     return [
         {**known, "input": step.run_input, "params": json_of(step.run, "run_params") or {}}
         for known, step in zip(inputs, steps, strict=True)
     ]
 
 
-async def _load_inputs(steps: Sequence[ClaimedStep]) -> list[Any]:
+async def inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
     """The run's input, with the outputs of the steps this one depends on; for a task of a map step also its item."""
     owners = [step.parent_id or step.id for step in steps]
     rows = await Database.transact(single(SQL.outputs_of_dependencies(ids=sorted(set(owners)))))
@@ -292,4 +301,4 @@ def _joined(step: ClaimedStep, outputs: Mapping[str, Any]) -> Any:
 
 provide("run_group", _load_run_groups)
 provide("workflow_run", _load_workflow_runs)
-provide("input", _load_inputs)
+provide("input", inputs_of)

@@ -31,7 +31,7 @@ from uuid import uuid4
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.resident import resident_of
-from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf import operations, outside
 from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
@@ -52,6 +52,7 @@ from soliplex.ingester.lib.wf.operations.workers import Reaped
 from soliplex.ingester.lib.wf.pools import ConsumerPool, Holding, PoolServices
 from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.progress import BETWEEN_WRITES, Reports, write_reports
 from soliplex.ingester.lib.wf.wakeup import SIGNALS, Doorbell
 from soliplex.ingester.lib.wiring import current_wiring
 
@@ -152,6 +153,7 @@ class Worker:
         self._rings_seen = 0
         self._signal_bell = Doorbell(lambda kind: kind == SIGNALS)
         self._signal_rings_seen = 0
+        self._reports = current_wiring().kept(Reports)
 
     @property
     def is_idle(self) -> bool:
@@ -202,6 +204,7 @@ class Worker:
         self._recurring = [
             start(Duty(name="urgent", round=self._look_for_more_urgent, is_over=self._leaving.is_set)),
             start(Duty(name="signals", round=self._deliver_signals, is_over=self._leaving.is_set)),
+            start(Duty(name="progress", round=self._write_progress, is_over=self._leaving.is_set)),
             self._every(self.config.checkin_interval, "check in", self._check_in),
             self._every(self.config.lock_ttl / 2, "refresh locks", self._refresh_locks),
             self._every(self.config.liveness_interval, "look around", self._look_around),
@@ -232,6 +235,7 @@ class Worker:
         self._leaving.set()
         self._from_others.ring()  # nor need whoever waits for it
         self._signal_bell.ring()
+        self._reports.wake()
         await self._duties.end(
             self._recurring, 5.0
         )  # a check-in that is cancelled may yet be made, after the check-out
@@ -380,6 +384,7 @@ class Worker:
         await self._stop_what_is_not_wanted()
         if in_doubt := self._doubts.leases():
             await operations.give_back_leases(self.id, in_doubt, now=self._clock())
+        self._count(await outside.reap_expired(now=self._clock()))
         checkins = await operations.last_checkins()
         if self.id not in checkins:
             await self._check_in()  # we were given up, wrongly; without a check-in, we would be so again and again
@@ -432,6 +437,12 @@ class Worker:
         swept = await operations.sweep_expired_resource_locks(now=self._clock())
         if swept:
             self._metrics.incr("resource_lock_swept", len(swept))
+
+    async def _write_progress(self) -> None:
+        """Once handlers have said how far they have come: write it down, and let a second pass."""
+        await self._reports.wait()
+        await write_reports(self._reports.take(), self._clock())
+        await self._is_leaving_within(BETWEEN_WRITES)
 
     async def _start_due(self) -> None:
         await operations.start_due_schedules(now=self._clock())

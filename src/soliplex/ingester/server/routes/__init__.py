@@ -23,6 +23,7 @@ from soliplex.ingester.server.routes import (
     source_status,
     stats,
     sync_state,
+    tasks,
     uploads,
     versions,
     workers,
@@ -47,6 +48,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     signals.router,
     events.router,
     workers.router,
+    tasks.router,
     locks.router,
 )
 
@@ -55,6 +57,7 @@ TAGS: Final = [
     {"name": "document", "description": "Documents, where they live, and what became of them."},
     {"name": "source-status", "description": "What a client has against what is stored."},
     {"name": "sync-state", "description": "How far clients have followed their sources."},
+    {"name": "tasks", "description": "Steps for workers outside, in any language."},
     {"name": "workflow", "description": "Definitions, parameter sets, run groups, runs and steps."},
     {"name": "signals", "description": "Messages to steps that wait."},
     {"name": "stats", "description": "Throughput, rates, durations, utilization."},

@@ -30,6 +30,8 @@ from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.work import ClaimedStep, claimed_step
 
 DEFAULT_LOCK_TTL: Final = timedelta(minutes=5)
+BY_NAME: Final = "@"
+"""Steps whose type begins with this are taken only by who asks for the type by its name."""
 KEEPS_PLACE: Final = timedelta(seconds=4)
 """How long one who waits for a resource keeps the place in the queue without asking again: several looks."""
 
@@ -39,7 +41,7 @@ class Pool:
     """Which step types a claim may take, and where its rounds have come to."""
 
     types: frozenset[str] | None = None
-    """None: every type but the excluded ones."""
+    """None: every type but the excluded ones, and those that have to be asked for by name."""
     excluded: frozenset[str] = frozenset()
     keyed_limit: int = 1
     """How many steps of one resource are claimed at least, if there are so many: nobody else could execute them now."""
@@ -51,7 +53,9 @@ class Pool:
     """Steps with and without a resource are served in turn."""
 
     def accepts(self, step_type: str) -> bool:
-        return step_type not in self.excluded if self.types is None else step_type in self.types
+        if self.types is not None:
+            return step_type in self.types
+        return step_type not in self.excluded and not step_type.startswith(BY_NAME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,31 @@ RETURNING first_checkin;
 -- :name check_out
 DELETE FROM workercheckin WHERE id = :worker_id RETURNING id;
 
+-- Of workers that are processes of ours. Those outside have no lock whose loss would tell of their death.
 -- :name last_checkins
-SELECT id, last_checkin FROM workercheckin;
+SELECT id, last_checkin FROM workercheckin WHERE id NOT LIKE 'outside:%';
+
+-- Workers outside that have not asked for more time.
+-- :name expired_workers_outside
+SELECT id FROM workercheckin WHERE id LIKE 'outside:%' AND worker_meta ->> 'expires_at' <= :now;
+
+-- :name worker_by_id
+SELECT id, hostname FROM workercheckin WHERE id = :worker_id;
+
+-- :name held_outside
+SELECT {claimed_columns}, worker_id, lease_token, start_date FROM runstep
+ WHERE status = 'RUNNING' AND worker_id = :worker_id AND lease_token = :lease;
+
+-- Only while the lease holds. What a handler said at an earlier attempt is replaced.
+-- :name note_progress
+UPDATE runstep SET progress = {json progress}
+ WHERE id = :id AND status = 'RUNNING' AND lease_token = :lease
+RETURNING id;
 
 -- Whoever deletes the row reaps the worker; a second reaper gets no row back.
 -- :name remove_silent_workers
-DELETE FROM workercheckin WHERE id <> :worker_id AND last_checkin < :silent_since RETURNING id;
+DELETE FROM workercheckin
+ WHERE id <> :worker_id AND last_checkin < :silent_since AND id NOT LIKE 'outside:%' RETURNING id;
 
 -- :name remove_workers
 DELETE FROM workercheckin WHERE id <> :worker_id AND id {among ids} RETURNING id;

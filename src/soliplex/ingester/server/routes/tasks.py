@@ -1,0 +1,109 @@
+"""`/tasks`: steps for workers outside, in any language."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from soliplex.ingester.lib.wf import outside
+from soliplex.ingester.lib.wf.outside import Claimed, Extended, seconds
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import Id
+
+router = APIRouter(prefix="/tasks", tags=["tasks"])
+
+LeaseSeconds = Annotated[float, Field(description="How long the lease lasts without more being asked for.")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ClaimTasks(_Body):
+    """Which steps a worker wants, and for how long."""
+
+    worker: str = Field(description="A name for people to read.", examples=["ocr-box-3"])
+    types: list[str] = Field(description="Types of steps; each begins with an @.", examples=[["@ocr"]])
+    limit: int = Field(default=1, description="The most steps to take: 1 to 100.")
+    lease_seconds: LeaseSeconds = 60
+    wait_seconds: float = Field(default=0, description="How long to wait for a step: 0 to 60.")
+
+
+class ExtendLease(_Body):
+    """More time for what was claimed, and how far it has come."""
+
+    lease: str
+    lease_seconds: LeaseSeconds = 60
+    progress: float | None = Field(default=None, description="From 0 to 1.")
+    text: str | None = Field(default=None, description="What it is doing, for people.")
+
+
+class CompleteTask(_Body):
+    """The output of a step."""
+
+    id: Id
+    lease: str
+    output: Any = None
+
+
+class FailTask(_Body):
+    """Why an attempt failed."""
+
+    id: Id
+    lease: str
+    message: str = Field(examples=["the scanner is on fire"])
+    permanent: bool = Field(default=False, description="There is no use in another attempt.")
+    retry_after_seconds: float | None = Field(default=None, description="Default: what the workflow says.")
+
+
+class Recorded(BaseModel):
+    """That the result is recorded."""
+
+    id: int
+    status: str
+
+
+@router.post("/claim", summary="Take steps to work on", responses=error_answers(400))
+async def claim(body: ClaimTasks) -> Claimed:
+    """Only steps whose type begins with an @ are for workers outside, and only those who ask for a type get it.
+
+    What is not completed, failed or extended before `expires_at` goes to another worker. Without a step to take,
+    `tasks` is empty.
+    """
+    return await outside.claim_tasks(
+        body.worker,
+        body.types,
+        limit=body.limit,
+        lease_for=seconds("lease_seconds", body.lease_seconds),
+        wait=body.wait_seconds,
+    )
+
+
+@router.post("/extend", summary="Ask for more time", responses=error_answers(400, 409))
+async def extend(body: ExtendLease) -> Extended:
+    """For all that was claimed under the lease. What is `unwanted` need not be finished: its run was cancelled."""
+    lease_for = seconds("lease_seconds", body.lease_seconds)
+    return await outside.extend_lease(body.lease, lease_for=lease_for, progress=body.progress, text=body.text)
+
+
+@router.post("/complete", summary="Tell the output of a step", responses=error_answers(400, 409))
+async def complete(body: CompleteTask) -> Recorded:
+    """409: the lease is over, and another has the step or had it. Drop the result."""
+    await outside.complete_task(body.id, body.lease, body.output)
+    return Recorded(id=body.id, status="completed")
+
+
+@router.post("/fail", summary="Tell that an attempt failed", responses=error_answers(400, 409))
+async def fail(body: FailTask) -> Recorded:
+    """The step is tried again while attempts are left, unless the failure is permanent."""
+    after = body.retry_after_seconds
+    await outside.fail_task(
+        body.id,
+        body.lease,
+        body.message,
+        permanent=body.permanent,
+        retry_after=None if after is None else seconds("retry_after_seconds", after),
+    )
+    return Recorded(id=body.id, status="failed")
