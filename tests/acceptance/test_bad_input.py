@@ -86,7 +86,7 @@ async def world(
 
 def _values(doc_hash: str) -> dict[str, Any]:
     return {
-        **dict.fromkeys(("batch_id", "run_group_id", "run_id"), 1),
+        **dict.fromkeys(("batch_id", "run_group_id", "run_id", "step_id"), 1),
         "source": "files",
         "name": "Q4",
         "source_uri": "/b.txt",
@@ -108,6 +108,7 @@ def _values(doc_hash: str) -> dict[str, Any]:
         "q": "paper",
         "kind": "text/plain",
         "chunk_id": "0-1",
+        "key": "order-17",
         "version": 1,
     }
 
