@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,7 +18,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower, News, changes_since, moment_of, run_change, state_now
 from soliplex.ingester.lib.wf.registry import Registry
-from soliplex.ingester.server.routes.events import as_event
+from soliplex.ingester.server.routes.events import _stream, as_event
 from tests.support.engine import Driver, linear, registry_in_use
 
 
@@ -147,13 +148,40 @@ async def test_who_begins_to_follow_is_told_of_steps_in_flight(driver: Driver) -
 async def test_a_follower_that_does_not_keep_up_is_sent_away(driver: Driver) -> None:
     created = await driver.start(linear("a"), 1)
     change = run_change(await driver.run(created.run_ids[0]))
-    slow = Follower(queue=asyncio.Queue(2))
+    slow = Follower(most=2)
     feed = ChangeFeed()
     async with feed.following(slow):
-        feed.spread([change] * 3)
+        await feed.spread([change] * 2)
+        await feed.spread([change])
         assert slow not in feed._followers
-        assert [slow.queue.get_nowait() for _ in range(2)] == [change, None]
+        assert [await slow.next(), await slow.next()] == [(change, change), None]
     await feed.close()
+
+
+async def test_many_changes_for_many_followers_leave_others_their_turn(driver: Driver) -> None:
+    created = await driver.start(linear("a"), 1)
+    change = run_change(await driver.run(created.run_ids[0]))
+    feed, sent, begun = ChangeFeed(), 0, asyncio.Semaphore(0)
+
+    async def follow() -> None:
+        nonlocal sent
+        async for text in _stream(feed, Follower(), None):
+            begun.release()
+            sent += text.count("\nevent: run")
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(follow())
+        for _ in range(100):
+            await begun.acquire()  # each is told when to come back, and how things stand
+        spread, turns, longest = group.create_task(feed.spread([change] * 6_000)), 0, 0.0
+        while not spread.done() or sent < 50 * 6_000:
+            began = time.process_time()
+            await asyncio.sleep(0)
+            turns, longest = turns + 1, max(longest, time.process_time() - began)
+        await feed.close()
+    assert turns > 20
+    assert longest < 0.2
 
 
 @pytest.mark.parametrize("text", ["x", "", "-r1", "12", "99999999999999999-r1", "٣-r1", "1.5-r1"])

@@ -269,7 +269,7 @@ async def test_a_signal_is_told_to_those_that_live_and_to_whoever_was_told_befor
             async with feed.following(Follower()) as follower:
                 signal.raise_signal(signal.SIGTERM)
                 assert told == [signal.SIGTERM]
-                assert await follower.queue.get() is None, "the stream ends"
+                assert await follower.next() is None, "the stream ends"
         await lives[1].__aexit__(None, None, None)
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -258,7 +258,7 @@ async def _note_changes(feed: ChangeFeed, group_id: int, changes: Changes) -> No
     try:
         async with feed.following(Follower(run_group_id=group_id)) as follower:
             changes.happened.set()  # what happened before the feed had its first look, it does not tell
-            while await follower.queue.get() is not None:
+            while await follower.next() is not None:
                 changes.happened.set()
     finally:
         changes.are_told = False

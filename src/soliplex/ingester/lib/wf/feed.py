@@ -7,6 +7,9 @@ looks for itself, so whichever of them a client is connected to tells it the sam
 tenth of the time: the slower the answer, the longer the pause. While nobody follows, nobody looks; while all follow
 groups that they name, only these are looked at.
 
+A thousand runs that end at once are six thousand changes for each follower. So a change is written as JSON once for all
+of them, changes are told by the hundred, and others on the loop have their turn in between.
+
 Runs and groups are told with an id, made of the time of the change; a follower that comes back with the last id it saw
 is told what changed since (and, within a few seconds of it, perhaps once more). Steps follow from their runs and have
 no id of their own: those in flight are told as they begin and end; a step that came and went between two looks is told
@@ -17,10 +20,10 @@ than a week is not told any more, and a change of the kind `gap` says so.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -28,6 +31,7 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.models import RunGroup, WorkflowRun
 from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.pieces import in_pieces
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE
 from soliplex.ingester.lib.wf.views import changes
 from soliplex.ingester.lib.wf.views.changes import StepState
@@ -43,8 +47,14 @@ OVERLAP: Final = timedelta(seconds=5)
 """How far clocks of workers may be apart, and how long a transaction may take to commit."""
 OLDEST: Final = timedelta(days=7)
 QUEUE: Final = 10_000
+"""Changes that may wait for a follower before it is sent away."""
+TOLD_AT_ONCE: Final = 200
+FOLLOWERS_AT_ONCE: Final = 50
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
+
+
+type Key = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +62,7 @@ class Change:
     """One thing that changed, and what it has come to."""
 
     kind: str
-    key: tuple[str, int, str]
+    key: Key
     """What it is about, and its state: the same key, the same news."""
     run_group_id: int
     batch_id: int | None
@@ -64,6 +74,11 @@ class Change:
     data: dict[str, Any]
     at: datetime | None = None
     """None: it has no place in the order of changes."""
+    text: str = field(init=False, repr=False, compare=False)
+    """The data as JSON."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", json.dumps(self.data, ensure_ascii=False, separators=(",", ":")))
 
     @property
     def id(self) -> str | None:
@@ -81,7 +96,14 @@ class Follower:
     workflow_id: str | None = None
     step_types: frozenset[str] = frozenset()
     """Of steps, only those of these types; runs and groups have none, and are told all the same."""
-    queue: asyncio.Queue[Change | None] = field(default_factory=lambda: asyncio.Queue(QUEUE))
+    most: int = QUEUE
+    _told: asyncio.Queue[Sequence[Change] | None] = field(default_factory=asyncio.Queue[Sequence[Change] | None])
+    _waiting: int = 0
+
+    @property
+    def _wants_all(self) -> bool:
+        asked = (self.run_group_id, self.batch_id, self.run_id, self.workflow_id)
+        return not self.step_types and all(each is None for each in asked)
 
     def wants(self, change: Change) -> bool:
         asked = (
@@ -93,15 +115,24 @@ class Follower:
         is_of_type = not self.step_types or change.step_type is None or change.step_type in self.step_types
         return is_of_type and all(wanted is None or wanted == found for wanted, found in asked)
 
-    def tell(self, change: Change | None) -> bool:
+    def tell(self, found: Sequence[Change]) -> bool:
         """False: it has not kept up. Its stream ends, and it may come back with the last id it saw."""
-        if change is not None and not self.wants(change):
-            return True
-        try:
-            self.queue.put_nowait(change)
-        except asyncio.QueueFull:
+        wanted = found if self._wants_all else [change for change in found if self.wants(change)]
+        if self._waiting + len(wanted) > self.most:
             return False
+        if wanted:
+            self._waiting += len(wanted)
+            self._told.put_nowait(wanted)
         return True
+
+    def tell_the_end(self) -> None:
+        self._told.put_nowait(None)
+
+    async def next(self) -> Sequence[Change] | None:
+        """The next changes, at least one; None when there will be no more."""
+        found = await self._told.get()
+        self._waiting -= len(found or ())
+        return found
 
 
 class ChangeFeed:
@@ -129,29 +160,31 @@ class ChangeFeed:
         finally:
             self._followers.discard(follower)
 
-    async def changes_for(self, follower: Follower, resumed: str | None = None) -> AsyncGenerator[Change | None]:
+    async def changes_for(self, follower: Follower, resumed: str | None = None) -> AsyncGenerator[Sequence[Change]]:
         """What a follower is told: how things stand, or what it missed since the id it last saw; then what changes.
 
-        None says that nothing has changed for a while. It ends when the feed is closed or the follower has not kept up.
+        An empty list says that nothing has changed for a while. It ends with the feed, or if it is not read for long.
         """
         # First it follows, then it is told what was before: what happens in between is told twice rather than never.
         async with self.following(follower):
             told: set[str | None] = {resumed}
-            async with aclosing(_before(follower, resumed, self._clock)) as before:
-                async for change in before:
-                    told.add(change.id)
-                    yield change
+            async with aclosing(_by_the_hundred(_before(follower, resumed, self._clock))) as before:
+                async for some in before:
+                    told.update(change.id for change in some)
+                    yield some
             told.discard(None)
-            while (change := await _next(follower)) is not None:
-                if change is False:
-                    yield None
-                elif isinstance(change, Change) and change.id not in told:
-                    yield change
+            while (found := await _next(follower)) is not None:
+                news = [change for change in found if change.id not in told] if told else found
+                if news or not found:
+                    yield news
+                # What waits is there at once, and who sends it to a client that keeps up never waits either: without
+                # this, nobody else would have a turn before all is sent.
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         """End every stream."""
         for follower in self._followers:
-            _tell_the_end(follower)
+            follower.tell_the_end()
         self._has_looked.set()
         if self._looking is not None:
             self._looking.cancel()
@@ -162,7 +195,7 @@ class ChangeFeed:
         while self._followers:
             began = loop.time()
             try:
-                self.spread(await self._news.look(self._clock(), groups=self._named_groups()))
+                await self.spread(await self._news.look(self._clock(), groups=self._named_groups()))
                 self._has_looked.set()
             except TROUBLES_OF_THE_DATABASE as error:
                 _log.warning("the feed of changes cannot reach the database: %s", error)
@@ -175,7 +208,7 @@ class ChangeFeed:
             return
         _log.error("the feed of changes has failed: %s", error, exc_info=error)
         for follower in self._followers:
-            _tell_the_end(follower)
+            follower.tell_the_end()
         self._has_looked.set()
 
     def _named_groups(self) -> frozenset[int] | None:
@@ -183,19 +216,27 @@ class ChangeFeed:
         named = frozenset(each.run_group_id for each in self._followers if each.run_group_id is not None)
         return named if all(each.run_group_id is not None for each in self._followers) else None
 
-    def spread(self, found: Iterable[Change]) -> None:
-        for change in found:
-            for follower in [each for each in self._followers if not each.tell(change)]:
-                _tell_the_end(follower)
-                self._followers.discard(follower)
+    async def spread(self, found: Iterable[Change]) -> None:
+        async for some in in_pieces(found, TOLD_AT_ONCE):
+            for number, follower in enumerate(tuple(self._followers)):
+                if not follower.tell(some):
+                    follower.tell_the_end()
+                    self._followers.discard(follower)
+                if number % FOLLOWERS_AT_ONCE == FOLLOWERS_AT_ONCE - 1:
+                    await asyncio.sleep(0)
 
 
-def _tell_the_end(follower: Follower) -> None:
-    with contextlib.suppress(asyncio.QueueFull):
-        follower.queue.put_nowait(None)
-        return
-    follower.queue.get_nowait()
-    follower.queue.put_nowait(None)
+async def _by_the_hundred(told: AsyncGenerator[Change]) -> AsyncGenerator[Sequence[Change]]:
+    some: list[Change] = []
+    async with aclosing(told):
+        async for change in told:
+            some.append(change)
+            if len(some) >= TOLD_AT_ONCE:
+                yield some
+                some = []
+                await asyncio.sleep(0)
+    if some:
+        yield some
 
 
 async def _before(follower: Follower, resumed: str | None, clock: Callable[[], datetime]) -> AsyncGenerator[Change]:
@@ -209,13 +250,13 @@ async def _before(follower: Follower, resumed: str | None, clock: Callable[[], d
         yield change
 
 
-async def _next(follower: Follower) -> Change | bool | None:
-    """The next change; False when there was none for a while, None when the stream has to end."""
+async def _next(follower: Follower) -> Sequence[Change] | None:
+    """The next changes; no changes when there were none for a while, None when the stream has to end."""
     try:
         async with asyncio.timeout(SILENCE):
-            return await follower.queue.get()
+            return await follower.next()
     except TimeoutError:
-        return False
+        return ()
 
 
 class News:
@@ -224,7 +265,7 @@ class News:
     def __init__(self) -> None:
         self._since: datetime | None = None
         self._last_event: int | None = None
-        self._told: dict[tuple[str, int, str], datetime] = {}
+        self._told: dict[Key, datetime] = {}
         self._progress: dict[int, tuple[int, ...]] = {}
         self._in_flight: dict[int, StepState] = {}
         self._ended_steps: defaultdict[int, set[int]] = defaultdict(set)
@@ -235,10 +276,10 @@ class News:
         since = (self._since or now) - OVERLAP
         among = await self._active_groups(since) if groups is None else groups
         changed_groups = await changes.changed_groups(among)
-        runs = [run for run in await _all_changed_runs(among, since) if self._is_news(run_change(run))]
+        runs = [run for run in await _all_changed_runs(among, since) if self._is_news(_key_of(run), run.status_date)]
         found = [
             *await self._steps(runs, groups),
-            *(run_change(run) for run in runs),
+            *await _written(runs, run_change),
             *self._groups(changed_groups, since),
         ]
         self._since = now
@@ -252,9 +293,9 @@ class News:
         self._last_event = active.last_event
         return active.ids
 
-    def _is_news(self, change: Change) -> bool:
-        is_new = change.key not in self._told
-        self._told[change.key] = change.at or self._since or datetime.now(UTC)
+    def _is_news(self, key: Key, at: datetime | None) -> bool:
+        is_new = key not in self._told
+        self._told[key] = at or self._since or datetime.now(UTC)
         return is_new
 
     def _groups(self, groups: Iterable[RunGroup], since: datetime) -> list[Change]:
@@ -266,7 +307,7 @@ class News:
             counters = (group.total_runs, group.remaining_runs, group.failed_runs, group.cancelled_runs)
             moved = self._progress.get(change.key[1]) != counters
             self._progress[change.key[1]] = counters
-            if is_recent and self._is_news(change):
+            if is_recent and self._is_news(change.key, change.at):
                 found.append(change)
             elif moved:
                 found.append(group_change(group, is_progress=True))
@@ -286,7 +327,8 @@ class News:
                 self._ended_steps[step.workflow_run_id].add(step.id)
         for run_id in ended_runs:
             self._ended_steps.pop(run_id, None)
-        return [change for change in map(step_change, (*moved, *gone, *of_ended)) if self._is_news(change)]
+        found = [step for step in (*moved, *gone, *of_ended) if self._is_news(_key_of_step(step), None)]
+        return await _written(found, step_change)
 
     def _has_moved(self, step: StepState) -> bool:
         before = self._in_flight.get(step.id)
@@ -367,6 +409,18 @@ def _place_of(run: WorkflowRun) -> tuple[datetime, int]:
     return run.status_date, run.id or 0
 
 
+async def _written[T](rows: Iterable[T], change: Callable[[T], Change]) -> list[Change]:
+    return [change(row) async for some in in_pieces(rows, TOLD_AT_ONCE) for row in some]
+
+
+def _key_of(run: WorkflowRun) -> Key:
+    return "run", run.id or 0, f"{run.status} {run.status_date}"
+
+
+def _key_of_step(step: StepState) -> Key:
+    return "step", step.id, f"{step.status} {step.status_date} {step.progress}"
+
+
 def run_change(run: WorkflowRun) -> Change:
     about = {"run_group_id", "batch_id", "workflow_definition_id", "doc_id", "parent_step_id", "run_key"}
     data = run.model_dump(
@@ -374,7 +428,7 @@ def run_change(run: WorkflowRun) -> Change:
     )
     return Change(
         kind="run",
-        key=("run", run.id or 0, f"{run.status} {run.status_date}"),
+        key=_key_of(run),
         run_group_id=run.run_group_id,
         batch_id=run.batch_id,
         workflow_id=run.workflow_definition_id,
@@ -405,7 +459,7 @@ def group_change(group: RunGroup, *, is_progress: bool = False) -> Change:
 def step_change(step: StepState) -> Change:
     return Change(
         kind="step",
-        key=("step", step.id, f"{step.status} {step.status_date} {step.progress}"),
+        key=_key_of_step(step),
         run_group_id=step.run_group_id,
         batch_id=step.batch_id,
         workflow_id=step.workflow_definition_id,

@@ -29,6 +29,7 @@ from soliplex.ingester.lib.models import (
 )
 from soliplex.ingester.lib.pieces import ROWS
 from soliplex.ingester.lib.wf.views.activity import first_event_since
+from soliplex.ingester.lib.wf.views.paging import rows_in_pieces
 from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED, attempts_begun, current_progress
 
 LATE: Final = 200
@@ -170,7 +171,7 @@ async def changed_runs(
     if after is not None:
         query = query.where(sa.or_(when > after[0], sa.and_(when == after[0], number > after[1])))
     async with Database.session(read_only=True) as session:
-        return list((await session.exec(query)).all())
+        return [run async for run in rows_in_pieces(session, query)]
 
 
 async def steps_in_flight(among: Collection[int] | None = None) -> list[StepState]:
