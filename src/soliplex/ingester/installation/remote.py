@@ -35,7 +35,15 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
-from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
+from soliplex.ingester.lib.answers import (
+    GroupCoverage,
+    Hit,
+    KnownSource,
+    RolledBack,
+    StoredVersion,
+    VersionDiff,
+    Waiting,
+)
 from soliplex.ingester.lib.enums import RunStatus
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.http_statuses import PASSING
@@ -324,6 +332,14 @@ class RemoteInstallation:
     async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
         page = await self._json("GET", "/document/find", params={"pattern": text, "page": 1, "rows_per_page": limit})
         return [(each["uri"], each["source"]) for each in page["items"]]
+
+    async def sources(self) -> list[KnownSource]:
+        return TypeAdapter(list[KnownSource]).validate_python(await self._json("GET", "/document/sources"))
+
+    async def text(self, uri: str, source: str, version: int | None) -> str:
+        query = {"uri": uri, "source": source, "version": version}
+        given = {"params": {name: value for name, value in query.items() if value is not None}}
+        return (await self._send("GET", "/document/text", lambda: given)).text
 
     async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
         query = {"uri": uri, "source": source, "page": 1, "rows_per_page": limit}

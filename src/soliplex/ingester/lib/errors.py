@@ -16,7 +16,7 @@
     ├── ConflictError              the thing is in a state that forbids the request
     │   ├── BeingRemovedError      the same content is being deleted at this moment
     │   ├── VersionGoneError       a version of which too little is stored any more
-    │   ├── NotParsedError         a version that has no text to compare
+    │   ├── NotParsedError         a version that has no text to read or compare
     │   ├── ProtectedParameterSetError a parameter set that was shipped, or that runs still use
     │   ├── RagUnusableError       a RAG database cannot be opened: half created, damaged, or of another version
     │   └── LockedError            another holds it for now
@@ -35,6 +35,8 @@
     ├── EmbeddingError             a provider of embeddings
     │   ├── EmbedderUnavailableError it cannot embed now; trying again may help
     │   └── EmbeddingRefusedError  it will never embed this; a PermanentError too
+    ├── NotOpenError               an ingester is used outside its block
+    ├── NotStoredAgainError        a document was rolled back, and a RAG database could not follow
     ├── FileRefusedError           one file cannot be ingested; others can
     ├── UnauthorizedError          a request does not say who sends it, or says it wrongly
     ├── RateLimitedError           a client sends more than it may
