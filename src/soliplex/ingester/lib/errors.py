@@ -94,6 +94,15 @@ class ConfigurationError(IngesterError):
         self.fix = fix
 
 
+class MissingPackageError(ConfigurationError):
+    """Something that runs in this process needs a package that is not installed."""
+
+    def __init__(self, package: str, purpose: str, *, extra: str = "local") -> None:
+        otherwise = ", or choose a provider that is reached over HTTP" if extra == "local" else ""
+        fix = f'install "soliplex-ingester[{extra}]"{otherwise}'
+        super().__init__(package, f"the package is not installed, and {purpose} needs it", fix)
+
+
 class InvalidInputError(IngesterError):
     """A value that somebody gave is wrong. The message names the field, and says what it should be."""
 
