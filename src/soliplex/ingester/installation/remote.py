@@ -45,7 +45,7 @@ from soliplex.ingester.lib.answers import (
     Waiting,
 )
 from soliplex.ingester.lib.enums import RunStatus
-from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
 from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
@@ -78,12 +78,28 @@ class RemoteError(IngesterError):
     """The server refused what was asked, or did not answer."""
 
     def __init__(self, url: str, problem: str, *, status: int | None = None, wait: float | None = None) -> None:
-        super().__init__(f"{url}: {problem}")
+        IngesterError.__init__(self, f"{url}: {problem}")  # not that of the second base, if there is one
         self.url = url
         self.problem = problem
         self.status = status
         self.wait = wait
         """Seconds the server asks to wait before the next request."""
+
+
+class RemoteNotFoundError(RemoteError, NotFoundError):
+    """A server does not have what was asked for: to be caught as if it had been asked for here."""
+
+    kind, name = "thing", "what the server says"
+
+
+class RemoteConflictError(RemoteError, ConflictError):
+    """The state of the thing on the server forbids what was asked."""
+
+
+ERRORS: Final[Mapping[int, type[RemoteError]]] = {
+    HTTPStatus.NOT_FOUND: RemoteNotFoundError,
+    HTTPStatus.CONFLICT: RemoteConflictError,
+}
 
 
 @asynccontextmanager
@@ -444,9 +460,9 @@ class RemoteInstallation:
             raise RemoteError(self._url, _said(error)) from error
         self._has_answered = True
         if response.is_error:
-            raise RemoteError(
-                self._url, _reason(response), status=response.status_code, wait=_seconds(response.headers)
-            )
+            status = response.status_code
+            kind = ERRORS.get(status, RemoteError)
+            raise kind(self._url, _reason(response), status=status, wait=_seconds(response.headers))
         return response
 
     def _may_pass(self, error: BaseException) -> bool:

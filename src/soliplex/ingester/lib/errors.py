@@ -41,6 +41,8 @@
     ├── UnauthorizedError          a request does not say who sends it, or says it wrongly
     ├── RateLimitedError           a client sends more than it may
     ├── RemoteError                a server refused what was asked, or did not answer
+    │   ├── RemoteNotFoundError    a NotFoundError too
+    │   └── RemoteConflictError    a ConflictError too
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle
