@@ -67,7 +67,7 @@ lock: setup ## pin what pyproject.toml asks for; UPGRADE=1 takes the newest vers
 	@$(python) -m uv --version >/dev/null || { echo "make lock needs uv, which set-up could not install" >&2; exit 1; }
 	mkdir -p build
 	cp requirements.lock scripts/uv-requirements.txt build/
-	$(compile) --extra local --extra dev -o build/requirements.lock pyproject.toml
+	$(compile) --all-extras -o build/requirements.lock pyproject.toml
 	echo uv | $(compile) -o build/uv-requirements.txt -
 	sh scripts/check-lock.sh build/requirements.lock build/uv-requirements.txt
 	mv build/requirements.lock requirements.lock

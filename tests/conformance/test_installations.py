@@ -26,7 +26,7 @@ from soliplex.ingester.installation.protocol import Installation, Target
 from soliplex.ingester.installation.remote import open_remote
 from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
-from soliplex.ingester.lib.answers import Waiting
+from soliplex.ingester.lib.answers import KnownSource, Waiting
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal
@@ -215,6 +215,31 @@ async def test_known_uris_are_told_by_folder_and_deleted(
     assert await target.delete("files", below) == 0
     assert sorted(await target.uris_below("files", "")) == [f"{root}/b%_.md", f"{root}/sub2/c.md"]
     assert await target.uris_below("other", "") == [f"{root}/a.md"]
+
+
+async def test_sources_are_told_with_the_number_of_their_uris(target: Installation, tmp_path: Path) -> None:
+    assert await target.sources() == []
+    for source, names in {"web": ["a.md"], "files": ["a.md", "b.md"]}.items():
+        batch_id = await target.create_batch(source, "docs")
+        for name in names:
+            await upload(target, make_file(tmp_path, name, f"text of {name}"), batch_id, source=source)
+    assert await target.sources() == [KnownSource("files", 2), KnownSource("web", 1)]
+
+
+async def test_the_text_of_any_version_is_read_as_it_was_parsed(target: Installation, tmp_path: Path) -> None:
+    batch_id = await target.create_batch("files", "docs")
+    for text in ("first — ä\r\n", "second 🐝"):
+        file = make_file(tmp_path, "a.md", text)
+        await upload(target, file, batch_id)
+        await target.start_workflows(batch_id, WORK)
+        with pytest.raises(IngesterError, match="has no text: it was never parsed"):
+            await target.text(file.uri, "files", None)
+        await _pretend_that_it_was_parsed(text)
+    assert await target.text(file.uri, "files", None) == "second 🐝"
+    assert await target.text(file.uri, "files", 1) == "first — ä\r\n"
+    for version, source in ((3, "files"), (None, "web")):
+        with pytest.raises(IngesterError, match=r"a\.md"):
+            await target.text(file.uri, source, version)
 
 
 async def test_names_of_all_kinds_come_back_as_they_were_sent(target: Target, tmp_path: Path) -> None:

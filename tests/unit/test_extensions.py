@@ -28,6 +28,8 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(belonging, "_owner", [])
     known = sys.modules.pop(SHIPPED, None)
     yield
+    # What was registered meanwhile is forgotten: whoever comes next and has not imported it yet must import it anew.
+    sys.modules.pop(SHIPPED, None)
     if known is not None:
         sys.modules[SHIPPED] = known
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Speaking, display_for
-from soliplex.ingester.cli.ingest.summary import as_json, exit_code_of, in_words, status_of
+from soliplex.ingester.cli.ingest.summary import exit_code_of, in_words
 from soliplex.ingester.installation import following
 from soliplex.ingester.installation.files import LocalFile, Rules, Why
 from soliplex.ingester.installation.ingestion import Ingestion
@@ -79,7 +79,7 @@ async def test_new_files_are_uploaded_and_processed(docs: Path) -> None:
     assert target.uploads == ["a.md", "b.md", "c.md", "d.md"]
     assert (summary.found, summary.new, summary.uploaded, summary.started) == (4, 4, 4, 4)
     assert summary.progress is not None
-    assert (summary.progress.completed, exit_code_of(summary), status_of(summary)) == (4, 0, "ok")
+    assert (summary.progress.completed, exit_code_of(summary), summary.status) == (4, 0, "ok")
     assert list(display.ended) == ["Looking", "Comparing", "Uploading", "parse", "store"]
     assert all(stage.is_over for stage in display.ended.values())
 
@@ -119,7 +119,7 @@ async def test_a_refused_file_fails_alone_with_its_reason(docs: Path) -> None:
     summary = await ingest(target, order_for(docs), display=display)
     assert (summary.uploaded, summary.files_failed, exit_code_of(summary)) == (3, 1, 1)
     assert any(line.endswith("b.md: larger than 10 bytes") for line in display.lines)
-    assert as_json(summary)["failures"][0]["reason"] == "larger than 10 bytes"
+    assert summary.as_json()["failures"][0]["reason"] == "larger than 10 bytes"
     assert "3 documents ingested, 1 failed" in headline(summary)
 
 
@@ -349,7 +349,7 @@ async def test_what_was_read_only_in_part_is_told_in_the_summary(docs: Path) -> 
     assert "a.md (63% read)" in words
     assert "si-cli status 1 --server x tells how many" in words
     assert exit_code_of(summary) == 0
-    told = as_json(summary)["read_in_part"]
+    told = summary.as_json()["read_in_part"]
     assert told == [{"uri": f"{docs.as_posix()}/a.md", "coverage": 0.63, "missing_words": 1}]
 
 
@@ -438,7 +438,7 @@ async def test_what_failed_before_is_named_with_its_reason_and_is_no_success(doc
     target = MemoryTarget(failing={"a.md": "is encrypted"}, can_retry=False)
     await ingest(target, order_for(docs))
     summary = await ingest(target, order_for(docs))
-    assert (exit_code_of(summary), status_of(summary), [each.uri for each in summary.failed_before]) == (
+    assert (exit_code_of(summary), summary.status, [each.uri for each in summary.failed_before]) == (
         1,
         "failed",
         [f"{docs.as_posix()}/a.md"],
@@ -447,7 +447,7 @@ async def test_what_failed_before_is_named_with_its_reason_and_is_no_success(doc
     assert "✗ Nothing new: all 4 files are unchanged, but 1 could not be processed before." in words
     assert "1 failed before, at parse: is encrypted" in words
     assert "--retry-failed" not in words  # it could not help
-    assert as_json(summary)["failed_before"][0]["can_retry"] is False
+    assert summary.as_json()["failed_before"][0]["can_retry"] is False
 
 
 async def test_what_failed_before_is_run_again_on_demand(docs: Path) -> None:
@@ -488,7 +488,7 @@ async def test_a_document_without_text_is_not_told_as_ingested(docs: Path) -> No
     assert "✓ 3 documents ingested, 1 with nothing to index in " in headline(summary)
     words = "\n".join(line for line, _ in in_words(summary, "again"))
     assert "nothing to index, no text was found: " in words
-    assert as_json(summary)["nothing_to_index"] == [f"{docs.as_posix()}/b.md"]
+    assert summary.as_json()["nothing_to_index"] == [f"{docs.as_posix()}/b.md"]
 
 
 async def test_where_nothing_holds_text_there_is_no_tick(docs: Path) -> None:

@@ -28,6 +28,7 @@ FRONTS: Final = {
     "lib/wf/catalog.py": "get_registry, and what the settings choose from it",
     "lib/wf/extensions.py": "what handlers may ask for by name",
     "lib/wf/operations/belonging.py": "as extensions",
+    "lib/wf/progress.py": "the reports of the handlers of a process",
     "lib/wf/retries.py": "the waits of a step that says nothing of its own",
     "lib/wf/runner.py": "WorkerConfig(), Worker(), start_worker()",
     "lib/wf/wakeup.py": "work_is_ready()",
@@ -41,6 +42,7 @@ FRONTS: Final = {
     "lib/rag/folder.py": "where RAG databases are",
     "lib/rag/readers.py": "readers_kept()",
     "lib/operations/apart.py": "kept_apart()",
+    "lib/operations/group_coverage.py": "the share of words below which a warning is due",
     "lib/operations/recording.py": "uploads that arrive together",
     "server/connections.py": "a connection to an application that says nothing of its settings",
 }

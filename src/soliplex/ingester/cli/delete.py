@@ -57,11 +57,12 @@ async def delete(
 
 
 async def _chosen(target: Installation, uris: Sequence[str], source: str) -> list[str]:
-    from soliplex.ingester.cli.versions import known_uri
+    from soliplex.ingester.cli.versions import as_options
+    from soliplex.ingester.installation.known_uris import known_uris
 
     if not uris:
         return await target.uris_below(source, "")
-    return list(dict.fromkeys([await known_uri(target, uri, source) for uri in uris]))
+    return await known_uris(target, uris, source, place=as_options)
 
 
 def _see_that_it_is_meant(uris: Sequence[str], source: str, *, is_whole: bool, is_sure: bool) -> None:

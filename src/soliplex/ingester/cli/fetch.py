@@ -11,7 +11,7 @@ from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, counted, echo, fields_of, print_json
 
 if TYPE_CHECKING:
-    from soliplex.ingester.cli.following import Followed
+    from soliplex.ingester.installation.following import Followed
 
 LONGEST_NAME = 200
 
@@ -35,14 +35,15 @@ async def fetch(
     A step of a workflow fetches them, so what may pass is tried again. Pages of the web need no setting; files must be
     allowed by INPUT_FILE_ROOTS, buckets by INPUT_S3. Exit code 1 if any document failed, 130 if it was stopped.
     """
-    from soliplex.ingester.cli.following import Followed, follow_groups
+    from soliplex.ingester.cli.following import exit_code_of, watch_groups
+    from soliplex.ingester.installation.following import Followed
     from soliplex.ingester.installation.values import Work
 
     work = Work(workflow_id=workflow, param_id=params, priority=priority)
     async with open_target(server, tell) as target:
         batch_id = await target.create_batch(source, batch_name or uris[0][:LONGEST_NAME])
         started = await target.start_fetches(batch_id, uris, source=source, work=work)
-        followed = await follow_groups(target, [started.group_id]) if wait else Followed()
+        followed = await watch_groups(target, [started.group_id]) if wait else Followed()
         progress = await target.progress(started.group_id)
     if as_json:
         print_json(
@@ -55,7 +56,7 @@ async def fetch(
         )
     else:
         _print(len(set(uris)), started.group_id, followed, is_waited_for=wait)
-    raise typer.Exit(followed.exit_code)
+    raise typer.Exit(exit_code_of(followed))
 
 
 def _print(addresses: int, group_id: int, followed: Followed, *, is_waited_for: bool) -> None:

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str | Group] = {
     "list-batches": "soliplex.ingester.cli.groups:list_batches",
     "status": "soliplex.ingester.cli.groups:status",
     "retry": "soliplex.ingester.cli.groups:retry",
+    "mcp": "soliplex.ingester.cli.mcp:mcp",
     "signal": "soliplex.ingester.cli.signal:signal",
     "search": "soliplex.ingester.cli.search:search",
     "versions": "soliplex.ingester.cli.versions:versions",

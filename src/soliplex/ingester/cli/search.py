@@ -9,6 +9,7 @@ import typer
 from soliplex.ingester.cli.groups import tell
 from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, console, line, print_json
+from soliplex.ingester.lib.answers import MOST_HITS
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.answers import Hit, SearchKind
@@ -21,7 +22,7 @@ async def search(
     *,
     db: Annotated[str | None, typer.Option("--db", help="RAG database. Default: that of the default set.")] = None,
     kind: Annotated[str, typer.Option("--kind", help="vector, text or hybrid.")] = "hybrid",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="Most results.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_HITS, help="Most results.")] = 5,
     source: Annotated[str | None, typer.Option("--source", help="Only documents of this source.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", help="Only documents of this batch.")] = None,
     uri_prefix: Annotated[str | None, typer.Option("--uri-prefix", help="Only URIs that begin so.")] = None,

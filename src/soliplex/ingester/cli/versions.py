@@ -23,7 +23,7 @@ from soliplex.ingester.cli.output import (
 from soliplex.ingester.lib.visible import visible_lines
 
 if TYPE_CHECKING:
-    from soliplex.ingester.cli.following import Followed
+    from soliplex.ingester.installation.following import Followed
     from soliplex.ingester.installation.protocol import Installation
     from soliplex.ingester.lib.answers import ChunkDiff, DiffedChunk, RolledBack, StoredVersion, VersionDiff
 
@@ -107,26 +107,31 @@ async def rollback(
     It becomes the newest version. Nothing is parsed or embedded that is still stored from the first time. Exit code 1
     if it could not be stored again, 130 if the waiting was stopped: any worker then finishes it.
     """
-    from soliplex.ingester.cli.following import follow_groups
+    from soliplex.ingester.cli.following import exit_code_of, watch_groups
     from soliplex.ingester.installation.values import Work
 
     async with open_target(server, tell) as target:
         place = await known_uri(target, uri, source)
         done = await target.roll_back(place, source, version, Work(workflow_id=workflow, param_id=params))
         groups = [run.run_group_id for run in done.runs]
-        followed = await follow_groups(target, groups) if wait and groups else None
+        followed = await watch_groups(target, groups) if wait and groups else None
     if as_json:
         print_json({**fields_of(done), "followed": followed})
     else:
         _print_roll_back(done, followed)
-    raise typer.Exit(followed.exit_code if followed else 0)
+    raise typer.Exit(exit_code_of(followed) if followed else 0)
 
 
 async def known_uri(target: Installation, uri: str, source: str) -> str:
     """The URI by which the document is known that somebody names."""
     from soliplex.ingester.installation import known_uris
 
-    return await known_uris.known_uri(target, uri, source, place=lambda each, its: f"{each} (--source {its})")
+    return await known_uris.known_uri(target, uri, source, place=as_options)
+
+
+def as_options(uri: str, source: str) -> str:
+    """A place, as commands name it."""
+    return f"{uri} (--source {source})"
 
 
 def _row(each: StoredVersion) -> dict[str, Any]:

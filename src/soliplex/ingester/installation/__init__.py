@@ -1,5 +1,7 @@
 """An installation as its users meet it, in this process or behind a server: one protocol, and what is done over it.
 
+    ingester.py    `Ingester`: all of it, for programs
+
     protocol.py    what can be asked of an installation       values.py      what is asked and answered
     local.py       the one of the settings, in this process   remote.py      one behind a server, over HTTP
     opening.py     which of the two is meant                  known_uris.py  where a document lives that is named

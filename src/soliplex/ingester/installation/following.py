@@ -1,18 +1,20 @@
-"""Following a group of runs until it has ended.
+"""Following groups of runs until they have ended.
 
 Where somebody tells of changes, we look when we are told; elsewhere, now and then.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from soliplex.ingester.installation.interruptible import Interruptible
+from soliplex.ingester.installation.interruptible import Interruptible, Stopped
 from soliplex.ingester.installation.protocol import Target
 from soliplex.ingester.installation.stages import Stage, Watcher
-from soliplex.ingester.installation.values import Changes, GroupProgress
+from soliplex.ingester.installation.values import Changes, Failure, GroupProgress
 
 LOOK_EVERY: Final = 0.15
 LOOK_AT_LEAST_EVERY: Final = 2.0
@@ -23,6 +25,7 @@ LOOK_UNTOLD_EVERY: Final = 30.0
 ASK_WHAT_WAITS_EVERY: Final = 5.0
 """Seconds between questions for what waits to be tried again."""
 REASONS_TOLD: Final = 10
+FAILURES_READ: Final = 20
 
 type Look = Callable[[GroupProgress], Awaitable[None]]
 
@@ -93,3 +96,27 @@ class Follower:
             return
         await self._interruptible.pause(changes.looks_every)
         await self._interruptible.pause(LOOK_UNTOLD_EVERY, changes.happened)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How the groups ended."""
+
+    failures: list[Failure] = field(default_factory=list[Failure])
+    is_stopped: bool = False
+    """The watching was stopped before they had ended; they go on wherever a worker runs."""
+
+
+async def follow_groups(
+    target: Target, group_ids: Sequence[int], watcher: Watcher, stopping: asyncio.Event
+) -> Followed:
+    """Work, and show the watcher how far the groups are, until all have ended or we are told to stop."""
+    is_stopped = False
+    async with target.working():
+        try:
+            for group_id in group_ids:
+                await Follower(target, group_id, watcher, Interruptible(stopping)).follow()
+        except Stopped:
+            is_stopped = True
+    failures = [each for group_id in group_ids for each in await target.failures(group_id, FAILURES_READ)]
+    return Followed(failures, is_stopped=is_stopped)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from soliplex.ingester.installation.protocol import Installation
@@ -26,6 +26,13 @@ async def known_uri(
     found = await installation.find(uri.rstrip("/").rpartition("/")[2] or uri, 3)
     hint = "; ".join(place(*each) for each in found)
     raise DocumentURINotFoundError(uri, source, hint=f"did you mean {hint}?" if hint else None)
+
+
+async def known_uris(
+    installation: Installation, uris: Sequence[str], source: str, *, place: Callable[[str, str], str] = _place
+) -> list[str]:
+    """Each as `known_uri` finds it, once."""
+    return list(dict.fromkeys([await known_uri(installation, uri, source, place=place) for uri in uris]))
 
 
 def _as_path(uri: str) -> str:

@@ -23,7 +23,15 @@ from soliplex.ingester.installation.values import (
     Work,
 )
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
+from soliplex.ingester.lib.answers import (
+    GroupCoverage,
+    Hit,
+    KnownSource,
+    RolledBack,
+    StoredVersion,
+    VersionDiff,
+    Waiting,
+)
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, RunStatus
@@ -197,6 +205,13 @@ class LocalInstallation:
         page = await operations.find_documents(text, paging=views.Paging(1, limit))
         return [(each.uri, each.source) for each in page.items]
 
+    async def sources(self) -> list[KnownSource]:
+        return await operations.list_sources()
+
+    async def text(self, uri: str, source: str, version: int | None) -> str:
+        blocks = await operations.version_text(uri, source, version)
+        return b"".join([block async for block in blocks]).decode()
+
     async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
         page = await operations.list_versions(uri, source, paging=views.Paging(1, limit))
         return page.items, page.total
@@ -213,7 +228,7 @@ class LocalInstallation:
 
     async def loads(self, group_id: int) -> Mapping[str, str]:
         group = await views.get_run_group(group_id)
-        return operations.loaded_first(group.workflow_definition_id, group.param_definition_id)
+        return await operations.loaded_first(group.workflow_definition_id, group.param_definition_id)
 
     async def progress(self, group_id: int) -> GroupProgress:
         group = await views.get_run_group(group_id)

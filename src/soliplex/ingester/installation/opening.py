@@ -27,7 +27,8 @@ async def open_installation(
 ) -> AsyncGenerator[Installation]:
     """The installation behind the server, or without one that of the settings, for the time of the block.
 
-    `tell` is told when a server makes us wait. What only one of the two needs is imported only for it.
+    Settings that are not given are those of the environment; a server is shown their API_KEY where no other key is
+    given. `tell` is told when a server makes us wait. What only one of the two needs is imported only for it.
     """
     if server is None:
         from soliplex.ingester.installation.local import open_local  # noqa: PLC0415
@@ -37,8 +38,14 @@ async def open_installation(
     else:
         from soliplex.ingester.installation.remote import open_remote  # noqa: PLC0415
 
-        async with open_remote(checked_address(server), api_key=api_key, tell=tell) as there:
+        url = checked_address(server)
+        key = api_key or _key_in(wiring_for(settings).settings)
+        async with open_remote(url, api_key=key, tell=tell) as there:
             yield there
+
+
+def _key_in(settings: Settings) -> str | None:
+    return settings.api_key.get_secret_value() if settings.api_key else None
 
 
 def checked_address(server: str) -> str:

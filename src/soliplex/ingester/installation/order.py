@@ -11,6 +11,7 @@ from typing import Final
 from soliplex.ingester.installation.files import Rules
 from soliplex.ingester.installation.values import Work
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.storable import checked_name
 
 LONGEST_NAME: Final = 200
 """Characters of the paths that the name of a batch holds."""
@@ -39,6 +40,7 @@ class Order:
     uploads_at_once: int = 8
 
     def __post_init__(self) -> None:
+        checked_name("source", self.source)
         if not self.paths:
             raise InvalidInputError("paths", "are none; name a folder or a file")
         for path in self.paths:

@@ -23,7 +23,15 @@ from soliplex.ingester.installation.values import (
 )
 
 if TYPE_CHECKING:
-    from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
+    from soliplex.ingester.lib.answers import (
+        GroupCoverage,
+        Hit,
+        KnownSource,
+        RolledBack,
+        StoredVersion,
+        VersionDiff,
+        Waiting,
+    )
     from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 
 
@@ -155,6 +163,14 @@ class Installation(Target, Protocol):
 
     async def find(self, text: str, limit: int) -> list[tuple[str, str]]:
         """URIs that contain the text, each with its source."""
+        ...
+
+    async def sources(self) -> list[KnownSource]:
+        """The sources that documents come from, by name."""
+        ...
+
+    async def text(self, uri: str, source: str, version: int | None) -> str:
+        """What was read from a version of a document, as Markdown; None: the current one."""
         ...
 
     async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:

@@ -35,9 +35,17 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
-from soliplex.ingester.lib.answers import GroupCoverage, Hit, RolledBack, StoredVersion, VersionDiff, Waiting
+from soliplex.ingester.lib.answers import (
+    GroupCoverage,
+    Hit,
+    KnownSource,
+    RolledBack,
+    StoredVersion,
+    VersionDiff,
+    Waiting,
+)
 from soliplex.ingester.lib.enums import RunStatus
-from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
 from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
@@ -70,12 +78,28 @@ class RemoteError(IngesterError):
     """The server refused what was asked, or did not answer."""
 
     def __init__(self, url: str, problem: str, *, status: int | None = None, wait: float | None = None) -> None:
-        super().__init__(f"{url}: {problem}")
+        IngesterError.__init__(self, f"{url}: {problem}")  # not that of the second base, if there is one
         self.url = url
         self.problem = problem
         self.status = status
         self.wait = wait
         """Seconds the server asks to wait before the next request."""
+
+
+class RemoteNotFoundError(RemoteError, NotFoundError):
+    """A server does not have what was asked for: to be caught as if it had been asked for here."""
+
+    kind, name = "thing", "what the server says"
+
+
+class RemoteConflictError(RemoteError, ConflictError):
+    """The state of the thing on the server forbids what was asked."""
+
+
+ERRORS: Final[Mapping[int, type[RemoteError]]] = {
+    HTTPStatus.NOT_FOUND: RemoteNotFoundError,
+    HTTPStatus.CONFLICT: RemoteConflictError,
+}
 
 
 @asynccontextmanager
@@ -325,6 +349,14 @@ class RemoteInstallation:
         page = await self._json("GET", "/document/find", params={"pattern": text, "page": 1, "rows_per_page": limit})
         return [(each["uri"], each["source"]) for each in page["items"]]
 
+    async def sources(self) -> list[KnownSource]:
+        return TypeAdapter(list[KnownSource]).validate_python(await self._json("GET", "/document/sources"))
+
+    async def text(self, uri: str, source: str, version: int | None) -> str:
+        query = {"uri": uri, "source": source, "version": version}
+        given = {"params": {name: value for name, value in query.items() if value is not None}}
+        return (await self._send("GET", "/document/text", lambda: given)).text
+
     async def versions(self, uri: str, source: str, limit: int) -> tuple[Sequence[StoredVersion], int]:
         query = {"uri": uri, "source": source, "page": 1, "rows_per_page": limit}
         page = await self._json("GET", "/document/versions", params=query)
@@ -428,9 +460,9 @@ class RemoteInstallation:
             raise RemoteError(self._url, _said(error)) from error
         self._has_answered = True
         if response.is_error:
-            raise RemoteError(
-                self._url, _reason(response), status=response.status_code, wait=_seconds(response.headers)
-            )
+            status = response.status_code
+            kind = ERRORS.get(status, RemoteError)
+            raise kind(self._url, _reason(response), status=status, wait=_seconds(response.headers))
         return response
 
     def _may_pass(self, error: BaseException) -> bool:

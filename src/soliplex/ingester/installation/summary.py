@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from soliplex.ingester.installation.files import Why
 from soliplex.ingester.installation.forecast import Forecast
@@ -70,3 +71,54 @@ class Summary:
     @property
     def has_nothing_to_do(self) -> bool:
         return not self.to_upload and not self.started and not self.files_failed and self.progress is None
+
+    @property
+    def status(self) -> str:
+        """In one word: ok, failed or stopped."""
+        if self.stopped:
+            return "stopped"
+        return "failed" if self.has_failures else "ok"
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        progress = self.progress
+        return {
+            "status": self.status,
+            "files": {
+                "found": self.found,
+                "new": self.new,
+                "changed": self.changed,
+                "unchanged": self.unchanged,
+                "left_out": {str(why): count for why, count in self.left_out.items()},
+            },
+            "sidecars": self.sidecars,
+            "unread": [{"uri": uri, "reason": why} for why, uris in self.unread.items() for uri in uris],
+            "missing": self.missing.uris,
+            "deleted": self.deleted,
+            "not_deleted_because": self.not_deleted or None,
+            "uploaded": self.uploaded,
+            "uploaded_bytes": self.uploaded_bytes,
+            "not_uploaded": self.files_failed,
+            "batch_id": self.batch_id,
+            "run_group_id": self.run_group_id,
+            "started_workflows": self.started,
+            "runs": {name: getattr(progress, name) for name in ("total", "completed", "failed", "cancelled")}
+            if progress
+            else None,
+            "failures": [_as_json(failure) for failure in self.failures],
+            "nothing_to_index": self.nothing_to_index,
+            "read_in_part": [_in_part_as_json(each) for each in self.read_in_part],
+            "failed_before": [_as_json(failure) for failure in self.failed_before],
+            "retried": len(self.retried),
+            "would_upload": [str(path) for path in self.would_upload],
+            "forecast": self.forecast.as_json() if self.forecast else None,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _as_json(failure: Failure) -> dict[str, Any]:
+    return {name: getattr(failure, name) for name in ("uri", "stage", "reason", "can_retry")}
+
+
+def _in_part_as_json(document: DocumentCoverage) -> dict[str, Any]:
+    return {name: getattr(document, name) for name in ("uri", "coverage", "missing_words")}

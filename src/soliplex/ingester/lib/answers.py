@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from soliplex.ingester.lib.enums import ArtifactType, HistoryAction
+
+MOST_HITS: Final = 100
+"""Hits that one question is answered with."""
 
 
 class SearchKind(StrEnum):
@@ -21,6 +24,14 @@ class SearchKind(StrEnum):
     VECTOR = "vector"
     TEXT = "text"
     HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSource:
+    """A source, and at how many URIs of it documents live."""
+
+    source: str
+    uris: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +73,11 @@ class Hit:
     """The id of the chunk in the document's artifact `chunks`. Documents that hold the same passage share it."""
     rag_chunk_id: str | None
     """The id of its row in the RAG database."""
+
+    @property
+    def pages(self) -> list[int]:
+        """The pages it stands on, as people say it; programs read `page_numbers`."""
+        return self.page_numbers
 
 
 def problem_of_min_score(kind: SearchKind, min_score: float) -> str | None:

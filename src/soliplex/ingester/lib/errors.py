@@ -16,7 +16,7 @@
     ├── ConflictError              the thing is in a state that forbids the request
     │   ├── BeingRemovedError      the same content is being deleted at this moment
     │   ├── VersionGoneError       a version of which too little is stored any more
-    │   ├── NotParsedError         a version that has no text to compare
+    │   ├── NotParsedError         a version that has no text to read or compare
     │   ├── ProtectedParameterSetError a parameter set that was shipped, or that runs still use
     │   ├── RagUnusableError       a RAG database cannot be opened: half created, damaged, or of another version
     │   └── LockedError            another holds it for now
@@ -35,10 +35,14 @@
     ├── EmbeddingError             a provider of embeddings
     │   ├── EmbedderUnavailableError it cannot embed now; trying again may help
     │   └── EmbeddingRefusedError  it will never embed this; a PermanentError too
+    ├── NotOpenError               an ingester is used outside its block
+    ├── NotStoredAgainError        a document was rolled back, and a RAG database could not follow
     ├── FileRefusedError           one file cannot be ingested; others can
     ├── UnauthorizedError          a request does not say who sends it, or says it wrongly
     ├── RateLimitedError           a client sends more than it may
     ├── RemoteError                a server refused what was asked, or did not answer
+    │   ├── RemoteNotFoundError    a NotFoundError too
+    │   └── RemoteConflictError    a ConflictError too
     └── EngineError                the workflow engine
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle
@@ -90,6 +94,15 @@ class ConfigurationError(IngesterError):
         self.setting = setting
         self.problem = problem
         self.fix = fix
+
+
+class MissingPackageError(ConfigurationError):
+    """Something that runs in this process needs a package that is not installed."""
+
+    def __init__(self, package: str, purpose: str, *, extra: str = "local") -> None:
+        otherwise = ", or choose a provider that is reached over HTTP" if extra == "local" else ""
+        fix = f'install "soliplex-ingester[{extra}]"{otherwise}'
+        super().__init__(package, f"the package is not installed, and {purpose} needs it", fix)
 
 
 class InvalidInputError(IngesterError):

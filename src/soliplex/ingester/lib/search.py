@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from soliplex.ingester.lib.answers import Hit, SearchKind, problem_of_min_score
+from soliplex.ingester.lib.answers import MOST_HITS, Hit, SearchKind, problem_of_min_score
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.readers import can_be_read
@@ -14,7 +14,6 @@ from soliplex.ingester.lib.vectors import embed_question
 from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 
 LONGEST_QUESTION: Final = 10_000
-MOST_HITS: Final = 100
 
 __all__ = ["Hit", "Scope", "SearchKind", "StoredChunk", "default_database", "search_documents", "stored_chunk"]
 

@@ -39,9 +39,6 @@ Server = Annotated[
 async def open_target(server: str | None, tell: Callable[[str], None]) -> AsyncGenerator[Installation]:
     """The server of this address, or without one this installation, for the time of the block."""
     from soliplex.ingester.installation.opening import open_installation
-    from soliplex.ingester.lib.config import get_settings
 
-    settings = get_settings()
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    async with open_installation(server, settings=settings, api_key=key, tell=tell) as installation:
+    async with open_installation(server, tell=tell) as installation:
         yield installation

@@ -68,7 +68,6 @@ async def ingest(
     Files that have not changed since they were last ingested are skipped. Ctrl-C stops gracefully; the same command,
     called again, goes on where it stopped. Exit code 1 if any document failed, 130 if it was stopped.
     """
-    from soliplex.ingester.cli.ingest.summary import as_json as json_of
     from soliplex.ingester.cli.ingest.summary import exit_code_of
     from soliplex.ingester.installation.files import Rules
     from soliplex.ingester.installation.order import Order
@@ -101,7 +100,7 @@ async def ingest(
         raise typer.BadParameter(error.problem, param_hint=f"--{error.field.replace('_', '-')}") from None
     summary = await _carry_out(order, server, _display(quiet=quiet))
     if as_json:
-        print_json(json_of(summary))
+        print_json(summary.as_json())
     else:
         _print(summary, server)
     raise typer.Exit(exit_code_of(summary))

@@ -1,10 +1,10 @@
-"""What came of an ingestion, for people and for programs: words, JSON, what to do next, and the exit code."""
+"""What came of an ingestion, for people: words, what to do next, and the exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from soliplex.ingester.cli.ingest.forecast_words import forecast_in_words
 from soliplex.ingester.cli.output import as_duration, as_size, counted
@@ -12,7 +12,6 @@ from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL
 from soliplex.ingester.installation.files import Why, printable
 from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.values import Failure
-from soliplex.ingester.lib.answers import DocumentCoverage
 
 SHOWN_REASONS: Final = 10
 NAMED_PER_REASON: Final = 3
@@ -23,57 +22,6 @@ FILES_LISTED: Final = 20
 
 def exit_code_of(summary: Summary) -> int:
     return STOPPED_BY_SIGNAL if summary.stopped else int(summary.has_failures)
-
-
-def status_of(summary: Summary) -> str:
-    if summary.stopped:
-        return "stopped"
-    return "failed" if summary.has_failures else "ok"
-
-
-def as_json(summary: Summary) -> dict[str, Any]:
-    """The summary for programs."""
-    progress = summary.progress
-    return {
-        "status": status_of(summary),
-        "files": {
-            "found": summary.found,
-            "new": summary.new,
-            "changed": summary.changed,
-            "unchanged": summary.unchanged,
-            "left_out": {str(why): count for why, count in summary.left_out.items()},
-        },
-        "sidecars": summary.sidecars,
-        "unread": [{"uri": uri, "reason": why} for why, uris in summary.unread.items() for uri in uris],
-        "missing": summary.missing.uris,
-        "deleted": summary.deleted,
-        "not_deleted_because": summary.not_deleted or None,
-        "uploaded": summary.uploaded,
-        "uploaded_bytes": summary.uploaded_bytes,
-        "not_uploaded": summary.files_failed,
-        "batch_id": summary.batch_id,
-        "run_group_id": summary.run_group_id,
-        "started_workflows": summary.started,
-        "runs": {name: getattr(progress, name) for name in ("total", "completed", "failed", "cancelled")}
-        if progress
-        else None,
-        "failures": [_as_json(failure) for failure in summary.failures],
-        "nothing_to_index": summary.nothing_to_index,
-        "read_in_part": [_in_part_as_json(each) for each in summary.read_in_part],
-        "failed_before": [_as_json(failure) for failure in summary.failed_before],
-        "retried": len(summary.retried),
-        "would_upload": [str(path) for path in summary.would_upload],
-        "forecast": summary.forecast.as_json() if summary.forecast else None,
-        "seconds": round(summary.seconds, 3),
-    }
-
-
-def _as_json(failure: Failure) -> dict[str, Any]:
-    return {name: getattr(failure, name) for name in ("uri", "stage", "reason", "can_retry")}
-
-
-def _in_part_as_json(document: DocumentCoverage) -> dict[str, Any]:
-    return {name: getattr(document, name) for name in ("uri", "coverage", "missing_words")}
 
 
 type Line = tuple[str, str]

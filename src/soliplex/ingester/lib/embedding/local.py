@@ -15,6 +15,7 @@ from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.precision import Precision
 from soliplex.ingester.lib.embedding.threads import compute, compute_each, loaded_once
+from soliplex.ingester.lib.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -107,7 +108,7 @@ def _load(precision: Precision) -> _Model:
 
         from soliplex.ingester.lib.embedding import minilm_graph, minilm_weights  # noqa: PLC0415
     except ImportError as exc:
-        raise minilm.MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
+        raise MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # a text is one thread's work
     # Beyond, what the graph spells out would be put together again: see there.

@@ -15,7 +15,7 @@ from soliplex.ingester.lib.embedding.embedders import Vector, checked
 from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.threads import compute_each, loaded_once
-from soliplex.ingester.lib.minilm import MissingPackageError
+from soliplex.ingester.lib.errors import MissingPackageError
 
 NAME: Final = "wordllama"
 DEFAULT_MODEL: Final = "l2_supercat"

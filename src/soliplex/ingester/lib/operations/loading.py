@@ -10,17 +10,15 @@ from soliplex.ingester.lib.models import WorkflowStepType
 from soliplex.ingester.lib.operations.kinds import OURS
 from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
-from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import StepDefinition
+from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 from soliplex.ingester.lib.wf.registry import effective_parameters
 
 
-def loaded_first(workflow_id: str, param_id: str) -> dict[str, str]:
+async def loaded_first(workflow_id: str, param_id: str) -> dict[str, str]:
     """What its steps load in the worker, in words, by step. A step that asks a service loads nothing."""
-    registry = get_registry()
-    params = registry.parameter_set(param_id)
-    steps = registry.workflow(workflow_id).steps
-    said = {step.key: _loads(step, effective_parameters(step, params)) for step in steps}
+    workflow, params = await chosen_definitions(workflow_id, param_id)
+    said = {step.key: _loads(step, effective_parameters(step, params)) for step in workflow.steps}
     return {key: words for key, words in said.items() if words}
 
 

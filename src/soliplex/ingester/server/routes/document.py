@@ -8,6 +8,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from soliplex.ingester.lib import operations
+from soliplex.ingester.lib.answers import KnownSource
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse
 from soliplex.ingester.lib.storable import parse_texts
@@ -107,6 +108,12 @@ async def find_documents(
     pattern: Annotated[Text, Query(description="Any part of a URI, whatever its case.", examples=["report"])],
 ) -> Any:
     return await asked.answer(await operations.find_documents(pattern, paging=asked.paging), request, response)
+
+
+@router.get("/sources", summary="The sources that documents come from")
+async def list_sources() -> list[KnownSource]:
+    """By name, each with the number of URIs at which its documents live."""
+    return await operations.list_sources()
 
 
 @router.get("/uris", summary="The URIs of a source that begin so", responses=error_answers(400))

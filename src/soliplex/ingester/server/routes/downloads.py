@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -23,8 +23,9 @@ from soliplex.ingester.server.parameters import Id
 router = APIRouter(prefix="/document", tags=["document"])
 
 DocumentHash = Annotated[str, Path(pattern=f"^{HASH.pattern}$", description="`sha256-` and 64 hexadecimal digits.")]
+MARKDOWN: Final = "text/markdown; charset=utf-8"
 _MEDIA_TYPES: Final = {
-    ArtifactType.PARSED_MD: "text/markdown; charset=utf-8",
+    ArtifactType.PARSED_MD: MARKDOWN,
     ArtifactType.PARSED_JSON: "application/json",
     ArtifactType.CHUNKS: "application/json",
     ArtifactType.EMBEDDINGS: "application/json",
@@ -85,13 +86,19 @@ async def get_artifact(
         if not made:
             raise NotFoundError(f"{artifact_type} of document", doc_hash)
         step_config_id = made[0].step_config_id
-    blocks = artifacts.read_blocks(doc_hash, artifact_type, step_config_id)
-    first = await anext(blocks, b"")  # where there is none, that is the answer
-    return StreamingResponse(
-        _continued(first, blocks),
+    return await streamed(
+        artifacts.read_blocks(doc_hash, artifact_type, step_config_id),
         media_type=_MEDIA_TYPES.get(artifact_type, "application/octet-stream"),
         headers={"X-Step-Config-Id": str(step_config_id)},
     )
+
+
+async def streamed(
+    blocks: AsyncGenerator[bytes], *, media_type: str, headers: Mapping[str, str] | None = None
+) -> StreamingResponse:
+    """An answer of these blocks. If there are none to be had, that is the answer: the first is read at once."""
+    first = await anext(blocks, b"")
+    return StreamingResponse(_continued(first, blocks), media_type=media_type, headers=headers)
 
 
 async def _continued(first: bytes, blocks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

@@ -1,4 +1,4 @@
-"""`/document/versions`, `/document/diff` and `/document/rollback`: what a URI was, and going back to it."""
+"""`/document/versions`, `/document/text`, `/document/diff` and `/document/rollback`: what a URI is and was."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.leaving import unless_client_leaves
 from soliplex.ingester.server.parameters import ID_SCHEMA, LARGEST_INTEGER, AskedPage, Id, Text, given, required
 from soliplex.ingester.server.parameters import required_id as required_number
+from soliplex.ingester.server.routes.downloads import MARKDOWN, streamed
 
 router = APIRouter(prefix="/document", tags=["document"])
 
@@ -100,6 +101,21 @@ async def list_versions(request: Request, response: Response, asked: AskedPage, 
     `cleanup-orphans` deletes the content of older versions that lives nowhere else; those are not listed any more.
     """
     return await asked.answer(await operations.list_versions(uri, source, paging=asked.paging), request, response)
+
+
+@router.get(
+    "/text",
+    summary="The text of a document",
+    response_class=Response,
+    responses={200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}, **error_answers(400, 404, 409)},
+)
+async def get_text(
+    uri: URI,
+    source: Source,
+    version: Annotated[Id | None, Query(description="Default: the current one.")] = None,
+) -> Response:
+    """As Markdown, streamed, as the newest run that parsed it has read it. 409 where it was never parsed."""
+    return await streamed(await operations.version_text(uri, source, version), media_type=MARKDOWN)
 
 
 @router.get(

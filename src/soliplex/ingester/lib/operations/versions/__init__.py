@@ -2,6 +2,7 @@
 
     listing    which versions there are, and what is still stored of each
     diffing    what differs between two, in text and in chunks
+    version_text  what was read from one
     line_diff  which lines of two texts are the same
     rollback   an earlier content becomes the newest version
 
@@ -24,6 +25,7 @@ from soliplex.ingester.lib.operations.versions.diffing import diff_versions, dif
 from soliplex.ingester.lib.operations.versions.finding import is_known
 from soliplex.ingester.lib.operations.versions.listing import list_versions
 from soliplex.ingester.lib.operations.versions.rollback import roll_back
+from soliplex.ingester.lib.operations.versions.version_text import version_text
 
 __all__ = [
     "ChunkChange",
@@ -39,4 +41,5 @@ __all__ = [
     "is_known",
     "list_versions",
     "roll_back",
+    "version_text",
 ]

@@ -19,11 +19,11 @@ from soliplex.ingester.lib.answers import ChunkChange, ChunkDiff, DiffedChunk, T
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations.apart import TooMuchWorkError, run_apart
-from soliplex.ingester.lib.operations.errors import NotParsedError, VersionGoneError
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.sql import SQL, read
 from soliplex.ingester.lib.operations.versions.finding import Place, Version, find_place, find_version
 from soliplex.ingester.lib.operations.versions.line_diff import unified
+from soliplex.ingester.lib.operations.versions.version_text import see_that_it_is_parsed
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.visible import visible
 
@@ -131,7 +131,7 @@ class _Sides:
 
 async def _texts(place: Place, older: Version, newer: Version, made: Mapping[str, Sequence[Made]]) -> _Both:
     for version in (older, newer):
-        _see_that_it_is_parsed(place, version, made[version.hash])
+        see_that_it_is_parsed(place, version, made[version.hash])
     both = await _read_both(ArtifactType.PARSED_MD, older, newer, made)
     assert both is not None, "both are parsed"
     return both
@@ -149,14 +149,6 @@ async def _read_both(
         return None
     before, after = await asyncio.gather(_read(older, kind, pair.older), _read(newer, kind, pair.newer))
     return _Both(before, after, pair.is_same)
-
-
-def _see_that_it_is_parsed(place: Place, version: Version, made: Sequence[Made]) -> None:
-    if any(each.artifact_type is ArtifactType.PARSED_MD for each in made):
-        return
-    if not version.is_known:
-        raise VersionGoneError(place.uri, version.version, "the document was deleted since")
-    raise NotParsedError(place.uri, version.version, "it was never parsed, or what was parsed of it has been deleted")
 
 
 def compared_as_json(sides: _Sides) -> bytes:

@@ -43,3 +43,6 @@ SELECT r.id FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
  WHERE r.run_group_id = :group_id AND s.step_type = 'store' AND s.status = 'COMPLETED'
    AND replace(CAST(s.output AS text), ' ', '') LIKE '%"nothing_to_index":true%'
  ORDER BY r.id LIMIT :most;
+
+-- :name sources
+SELECT source, count(*) AS uris FROM documenturi GROUP BY source ORDER BY source;

@@ -1,0 +1,20 @@
+"""The tools over standard input and output, for who starts this process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp.server import MCPServer
+
+
+async def serve_stdio(server: MCPServer, stopping: asyncio.Event) -> None:
+    """Until the other side closes, or we are told to stop. Whatever else is printed goes to standard error."""
+    serving = asyncio.create_task(server.run_stdio_async())
+    told = asyncio.create_task(stopping.wait())
+    await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if not serving.done():
+        serving.cancel()
+        await asyncio.wait((serving,))
+    if not serving.cancelled():
+        await serving
