@@ -17,6 +17,7 @@ from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.runs import Created
 from soliplex.ingester.lib.wf.runner import Worker
+from soliplex.ingester.lib.wf.work import Completed, Parked
 
 STALLED_AFTER: Final = 20
 
@@ -117,11 +118,30 @@ async def fill_backlog(runs: int) -> int:
     return created.group_id
 
 
-async def copy_runs(created: Created, copies: int) -> None:
+async def fill_parked(runs: int) -> None:
+    """Make one group of so many runs whose step waits for a signal that never comes."""
+    created = await operations.create_run_group(workflows.WAITING, None, [operations.NewRun(input={"key": "k"})])
+    claim = await operations.claim_steps("benchmark", operations.Pool(), 1)
+    step = claim.steps[0]
+    parked = Parked(step_id=step.id, run_id=step.run_id, lease=step.lease, awaits="never sent")
+    await operations.finish_steps([parked])
+    await copy_runs(created, runs - 1)
+
+
+async def fill_history(steps: int) -> None:
+    """Make groups of runs that have ended: as many as have so many steps together."""
+    created = await operations.create_run_group(workflows.ONE_STEP, None, [operations.NewRun(doc_id="sha256-0")])
+    claim = await operations.claim_steps("benchmark", operations.Pool(), 1)
+    step = claim.steps[0]
+    await operations.finish_steps([Completed(step_id=step.id, run_id=step.run_id, lease=step.lease)])
+    await copy_runs(created, steps - 1, are_open=False)
+
+
+async def copy_runs(created: Created, copies: int, *, are_open: bool = True) -> None:
     """Add so many copies of a group's first run to the group."""
     facts = {"group_id": created.group_id, "run_id": created.run_ids[0], "copies": copies}
     async with Database.engine().begin() as connection:
-        for statement in (_COPY_RUN, _COPY_STEP, _GROW_GROUP):
+        for statement in (_COPY_RUN, _COPY_STEP, _GROW_GROUP if are_open else _GROW_ENDED_GROUP):
             await connection.execute(sa.text(statement), facts)
     await settle()
 
@@ -147,3 +167,4 @@ SELECT {", ".join(f"step.{name}" for name in _STEP.split(", "))}, run.id, run.qu
 _GROW_GROUP: Final = """
 UPDATE rungroup SET total_runs = total_runs + :copies, remaining_runs = remaining_runs + :copies WHERE id = :group_id
 """
+_GROW_ENDED_GROUP: Final = "UPDATE rungroup SET total_runs = total_runs + :copies WHERE id = :group_id"

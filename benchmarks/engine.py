@@ -19,6 +19,7 @@ from statistics import median
 from typing import Final
 
 import asyncpg
+from sqlmodel import select
 
 from benchmarks import peers, workflows
 from benchmarks.databases import Server, open_fresh
@@ -26,6 +27,8 @@ from benchmarks.driving import (
     Progress,
     expect_completed,
     fill_backlog,
+    fill_history,
+    fill_parked,
     start_group,
     status_of,
     work_off,
@@ -33,7 +36,7 @@ from benchmarks.driving import (
 from benchmarks.measuring import Measure, percentiles, run_benchmark
 from benchmarks.report import Line, Options, Result, Target, parse_options, show
 from benchmarks.worker_process import PATIENCE, WorkerProcess
-from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.models import Database, RunStatus, RunStep
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
@@ -50,6 +53,13 @@ LINES: Final = (
     Line("tasks/s, {tasks:,} one-step workflows", "tasks_per_second", Target(15_000, databases=("postgres",))),
     Line("tasks/s of one map of {items:,}", "map_tasks_per_second", Target(10_000)),
     Line("rate with {backlog:,} ready / with {small_backlog:,}", "backlog_ratio", Target(0.9)),
+    Line("rate with {parked:,} parked steps / without", "parked_ratio", Target(0.95)),
+    Line("signal → handler called again, p50, ms", "signal_latency_ms.p50", Target(10, at_most=True)),
+    Line("… p95, ms", "signal_latency_ms.p95"),
+    Line(
+        "steps/s, {dags} random DAGs of {dag_steps} steps, outputs passed along", "dag_steps_per_second", Target(8_000)
+    ),
+    Line("rate with {history:,} finished steps / with {small_backlog:,}", "history_ratio", Target(0.95)),
     Line("rate with an old snapshot open / without", "held_snapshot_ratio", Target(0.4, databases=("postgres",))),
     Line("… of the last third of {held_steps:,} claims", "held_snapshot_ratio_at_end"),
     Line("enqueue → start in another process, p50, ms", "start_latency_ms.p50", Target(3, at_most=True)),
@@ -84,6 +94,11 @@ class Sizes:
     big_group: int = 100_000
     small_group: int = 10
     held_steps: int = 60_000
+    parked: int = 1_000_000
+    signals: int = 100
+    dags: int = 100
+    dag_steps: int = 50
+    history: int = 5_000_000
 
 
 FULL: Final = Sizes()
@@ -98,6 +113,10 @@ QUICK: Final = Sizes(
     items=2_000,
     big_group=20_000,
     held_steps=15_000,
+    parked=100_000,
+    signals=40,
+    dags=40,
+    history=200_000,
 )
 
 
@@ -165,6 +184,75 @@ async def _rates_before_backlog(server: Server, backlog: int, sizes: Sizes) -> l
     async with _warm(server):
         await fill_backlog(backlog + sizes.samples * sizes.backlog_steps)
         return [(await work_off(sizes.backlog_steps)).rate for _ in range(sizes.samples)]
+
+
+async def parked_ratio(server: Server, sizes: Sizes) -> Result:
+    """What steps that wait for a signal cost those that do not. Measured without them before and after."""
+    without = await _rates_beside(server, sizes)
+    with_parked = await _rates_beside(server, sizes, parked=sizes.parked)
+    without += await _rates_beside(server, sizes)
+    samples = {"without": without, "with": with_parked}
+    return {"parked_ratio": median(with_parked) / median(without), "parked_ratio_samples": samples}
+
+
+async def history_ratio(server: Server, sizes: Sizes) -> Result:
+    """What a long history costs. Measured with a short one before and after."""
+    short = await _rates_beside(server, sizes, finished=sizes.small_backlog)
+    long = await _rates_beside(server, sizes, finished=sizes.history)
+    short += await _rates_beside(server, sizes, finished=sizes.small_backlog)
+    return {"history_ratio": median(long) / median(short), "history_ratio_samples": {"short": short, "long": long}}
+
+
+async def _rates_beside(server: Server, sizes: Sizes, *, parked: int = 0, finished: int = 0) -> list[float]:
+    async with _warm(server):
+        if parked:
+            await fill_parked(parked)
+        if finished:
+            await fill_history(finished)
+        await fill_backlog(sizes.samples * sizes.backlog_steps + CLAIM)
+        return [(await work_off(sizes.backlog_steps)).rate for _ in range(sizes.samples)]
+
+
+async def signal_latency_ms(server: Server, sizes: Sizes) -> Result:
+    """From the call that sends a signal to the next call of the handler that waits for it, in another process."""
+    delays: list[float] = []
+    async with open_fresh(server) as url, WorkerProcess.load(url) as worker:
+        await worker.start()
+        for number in range(sizes.signals):
+            key = f"key-{number}"
+            await operations.create_run_group(workflows.WAITING, None, [operations.NewRun(input={"key": key})])
+            await _until_parked(key)
+            await asyncio.sleep(random.uniform(0.02, 0.06))
+            asked = time.monotonic_ns()
+            await operations.send_signal(key)
+            delays.append((await worker.next_start() - asked) / 1e6)
+    return {"signal_latency_ms": percentiles(delays)}
+
+
+async def _until_parked(key: str) -> None:
+    waiting = select(RunStep.id).where(RunStep.awaits == key)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            async with Database.session(read_only=True) as session:
+                if (await session.exec(waiting)).first() is not None:
+                    return
+            await asyncio.sleep(0.005)
+
+
+async def dag_steps_per_second(server: Server, sizes: Sizes) -> Result:
+    """Random graphs, each step of which gets the outputs of those it depends on."""
+    samples: list[Progress] = []
+    async with _warm(server):
+        for seed in range(sizes.samples):
+            flows = [workflows.random_dag(sizes.dag_steps, seed * sizes.dags + number) for number in range(sizes.dags)]
+            groups = [
+                (await operations.create_run_group(flow, None, [operations.NewRun(input={"n": 1})])).group_id
+                for flow in flows
+            ]
+            samples.append(await work_off(sizes.dags * sizes.dag_steps))
+            for group_id in groups:
+                await expect_completed(group_id)
+    return _rates("dag_steps_per_second", samples)
 
 
 async def held_snapshot_ratio(server: Server, sizes: Sizes) -> Result:
@@ -309,6 +397,10 @@ MEASURES: Final[dict[str, Measure[Sizes]]] = {
     "tasks_per_second": tasks_per_second,
     "map_tasks_per_second": map_tasks_per_second,
     "backlog_ratio": backlog_ratio,
+    "parked_ratio": parked_ratio,
+    "signal_latency_ms": signal_latency_ms,
+    "dag_steps_per_second": dag_steps_per_second,
+    "history_ratio": history_ratio,
     "held_snapshot_ratio": held_snapshot_ratio,
     "start_latency_ms": start_latency_ms,
     "create_runs_per_second": create_runs_per_second,

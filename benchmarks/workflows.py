@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Final
 
 from soliplex.ingester.lib.wf.catalog import use_registry
@@ -28,7 +29,24 @@ MAP: Final = workflow_from_mapping(
 REPORTING: Final = workflow_from_mapping(
     {"id": "reporting", "item_steps": {"report": {"method": _HANDLERS + "report_start", "retries": 3}}}
 )
-ALL: Final[tuple[WorkflowDefinition, ...]] = (FIVE_STEPS, ONE_STEP, MAP, REPORTING)
+WAITING: Final = workflow_from_mapping(
+    {"id": "waiting", "item_steps": {"wait": {"method": _HANDLERS + "wait_for_signal"}}}
+)
+ALL: Final[tuple[WorkflowDefinition, ...]] = (FIVE_STEPS, ONE_STEP, MAP, REPORTING, WAITING)
+
+
+def random_dag(steps: int, seed: int) -> WorkflowDefinition:
+    """A graph in which each step depends on up to three of those before it."""
+    dice = random.Random(seed)
+    facts = {
+        f"s{number}": {
+            "method": _HANDLERS + "add_up",
+            "type": "dag",
+            "depends_on": sorted({f"s{dice.randrange(number)}" for _ in range(dice.randint(1, 3))}) if number else [],
+        }
+        for number in range(steps)
+    }
+    return workflow_from_mapping({"id": f"dag_{seed}", "item_steps": facts})
 
 
 def register() -> None:

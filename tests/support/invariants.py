@@ -107,9 +107,11 @@ INVARIANTS: Final[dict[str, str]] = {
         SELECT min(e.id) FROM lifecyclehistory e JOIN workflowrun r ON r.id = e.workflow_run_id
          WHERE e.event = 'item_end' AND e.start_date = r.completed_date
          GROUP BY e.workflow_run_id, e.handler_name HAVING count(*) > 1""",
-    "a worker's lock has a running step under its lease": """
+    # A hard retry leaves the lock to a worker that lives, until that has stopped.
+    "a worker's lock has a running step under its lease, or its worker lives": """
         SELECT coalesce(l.step_id, 0) FROM resourcelock l WHERE l.holder_kind = 'worker' AND NOT EXISTS (
-            SELECT 1 FROM runstep s WHERE s.status = 'RUNNING' AND s.lease_token = l.holder_id)""",
+            SELECT 1 FROM runstep s WHERE s.status = 'RUNNING' AND s.lease_token = l.holder_id) AND NOT EXISTS (
+            SELECT 1 FROM workercheckin w WHERE w.id = l.holder_meta ->> 'worker_id')""",
     "the steps of a resource run under one lease": """
         SELECT min(s.id) FROM runstep s WHERE s.lease_token IS NOT NULL AND s.resource_key IS NOT NULL
          GROUP BY s.resource_key HAVING count(DISTINCT s.lease_token) > 1""",

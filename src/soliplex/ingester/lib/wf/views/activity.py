@@ -28,7 +28,7 @@ from soliplex.ingester.lib.models import (
 )
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.pieces import ROWS, in_pieces
-from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page, read_row_page
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
 from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED, steps_of_runs
 
 CLOCKS_DIFFER: Final = timedelta(minutes=5)
@@ -86,7 +86,7 @@ async def running_steps(*, paging: Paging = FIRST_PAGE, now: datetime | None = N
         .order_by(*order)
     )
     total: Any = select(func.count()).select_from(RunStep).where(IS_RUNNING)  # pyright: ignore[reportArgumentType]
-    page = await read_row_page(paging.within(rows), total, paging)
+    page = await read_page(paging.within(rows), total, paging)
     return page.with_items([_running(step, run, params, moment) for step, run, params in page.items])
 
 

@@ -6,7 +6,7 @@ from sqlmodel import col, func, select
 
 from soliplex.ingester.lib.models import RunStep, StepAttempt
 from soliplex.ingester.lib.wf.answers import FailedAttempt
-from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_row_page
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
 from soliplex.ingester.lib.wf.views.runs import get_run
 
 
@@ -20,7 +20,7 @@ async def attempts_of_run(run_id: int, *, paging: Paging = FIRST_PAGE) -> Page[F
         .where(own)
         .order_by(col(StepAttempt.id))
     )
-    page = await read_row_page(rows, select(func.count()).select_from(StepAttempt).where(own), paging)
+    page = await read_page(rows, select(func.count()).select_from(StepAttempt).where(own), paging)
     return page.with_items([_attempt(*row) for row in page.items])
 
 

@@ -21,7 +21,7 @@ from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinit
 from soliplex.ingester.lib.wf.operations.definitions import load_versions
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.stored import stored
-from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_row_page
+from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
 from soliplex.ingester.lib.wf.views.queues import WaitReason
 from soliplex.ingester.lib.wf.views.runs import get_run
 from soliplex.ingester.lib.wf.views.steps import attempts_begun, current_progress, get_step
@@ -204,7 +204,7 @@ async def tasks_of_step(
     names = ("id", "item_index", "status", "status_message", "start_date", "completed_date", "retry", "retries")
     columns: Any = [getattr(RunStep, name) for name in (*names, "worker_id", "awaits", "progress")]
     rows = select(*columns).where(*is_own).order_by(col(RunStep.item_index))
-    page = await read_row_page(paging.within(rows), total.where(*is_own), paging)
+    page = await read_page(paging.within(rows), total.where(*is_own), paging)
     return page.with_items([_task(row, moment) for row in page.items])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import Select, SelectOfScalar
@@ -70,7 +70,11 @@ class Page[T]:
         )
 
 
-async def read_page[T](rows: SelectOfScalar[T], total: SelectOfScalar[int], paging: Paging) -> Page[T]:
+@overload
+async def read_page[T](rows: SelectOfScalar[T], total: SelectOfScalar[int], paging: Paging) -> Page[T]: ...
+@overload
+async def read_page(rows: Select[Any], total: SelectOfScalar[int], paging: Paging) -> Page[Any]: ...
+async def read_page(rows: Any, total: SelectOfScalar[int], paging: Paging) -> Page[Any]:
     """Run the two queries in one snapshot; `rows` is already cut down to the page."""
     async with Database.session(read_only=True) as session:
         count = await _count(session, total)
@@ -78,17 +82,14 @@ async def read_page[T](rows: SelectOfScalar[T], total: SelectOfScalar[int], pagi
     return Page(items, count, paging.page, paging.rows_per_page)
 
 
-async def read_row_page(rows: Select[Any], total: SelectOfScalar[int], paging: Paging) -> Page[Any]:
-    """As `read_page`, for queries of several columns."""
-    async with Database.session(read_only=True) as session:
-        count = await _count(session, total)
-        items = list((await session.exec(rows)).all()) if count > paging.offset else []
-    return Page(items, count, paging.page, paging.rows_per_page)
-
-
-async def rows_in_pieces[T](session: AsyncSession, rows: SelectOfScalar[T]) -> AsyncIterator[T]:
+@overload
+def rows_in_pieces[T](session: AsyncSession, rows: SelectOfScalar[T]) -> AsyncIterator[T]: ...
+@overload
+def rows_in_pieces(session: AsyncSession, rows: Select[Any]) -> AsyncIterator[Any]: ...
+async def rows_in_pieces(session: AsyncSession, rows: Any) -> AsyncIterator[Any]:
     """The rows of a query that may give very many. Between pieces of them, others have their turn."""
-    found = await session.stream_scalars(rows.execution_options(yield_per=ROWS))
+    stream = session.stream_scalars if isinstance(rows, SelectOfScalar) else session.stream
+    found: Any = await stream(rows.execution_options(yield_per=ROWS))
     async for piece in found.partitions():
         for row in piece:
             yield row
