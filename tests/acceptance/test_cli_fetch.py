@@ -59,6 +59,6 @@ def test_documents_are_fetched_and_processed(commands: CommandLine, site: str) -
 
 def test_what_cannot_be_an_address_is_refused(commands: CommandLine) -> None:
     answer = commands("si-cli", "fetch", "a.md")
-    assert answer.code == 1
+    assert answer.code == 2
     assert f"error: uri: no scheme is not known; use {schemes_in_words()}" in answer.err
     assert "file://, " in schemes_in_words()

@@ -21,6 +21,7 @@ from typing import Any, Final
 from soliplex.ingester.lib.models import RunGroup, RunStep, WorkflowRun
 from soliplex.ingester.lib.wf.definitions import workflow_from_mapping
 from soliplex.ingester.lib.wf.registry import Registry
+from soliplex.ingester.lib.wf.waiting import Wait
 
 FOLDER: Final = "FAULTS_FOLDER"
 """The variable of the environment that names the folder of a test's journal."""
@@ -67,6 +68,7 @@ WORKFLOWS: Final[tuple[dict[str, Any], ...]] = (
         "item_steps": {"wait": {"method": f"{_HERE}.wait_for_go_in_a_process"}},
         "lifecycle_events": _GROUP_END,
     },
+    {"id": "asking", "item_steps": {"ask": {"method": f"{_HERE}.ask"}, "after": {"method": f"{_HERE}.note"}}},
     {"id": "slow", "item_steps": {"take_long": {"method": f"{_HERE}.take_long"}}, "lifecycle_events": _GROUP_END},
     {"id": "sleeper", "item_steps": {"sleeper": {"method": f"{_HERE}.sleep_in_c", **_TWO_ATTEMPTS}}},
     {
@@ -127,6 +129,12 @@ async def note(run_step: RunStep, input: dict[str, Any]) -> list[str]:  # noqa: 
     """Do nothing. The input is asked for so that the engine has to read the database for every call."""
     write_call(run_step)
     return sorted(input)
+
+
+async def ask(run_step: RunStep, state: str | None, answer: Any) -> Any:
+    """Wait for a signal, and give what it brought."""
+    write_call(run_step)
+    return Wait(f"go-{run_step.workflow_run_id}", state="asked") if state is None else answer
 
 
 async def take_a_moment(run_step: RunStep, input: dict[str, Any]) -> list[str]:  # noqa: A002  as in `note`

@@ -32,9 +32,10 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.wf import runner
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.execution import now_in_utc
-from soliplex.ingester.lib.wf.operations import claim, finish
+from soliplex.ingester.lib.wf.operations import claim, finish, pruning, signals
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from tests.faults.workflows import make_registry
 from tests.support import command_main
@@ -44,6 +45,9 @@ TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", 
 INSIDE: Final = {
     "inside_claim": (claim, "claim_keyed", "claim_ready_keyed"),
     "inside_finish": (finish, "finish_script", "complete_steps"),
+    "inside_parking": (finish, "park", "park_steps"),
+    "inside_signals": (signals, "_deliver", "resume_steps"),
+    "inside_pruning": (pruning, "_delete_runs", "delete_steps_of_runs"),
 }
 """Points within a transaction: the script, and the statement after which the fault strikes."""
 type Fault = Literal["die", "hang", "stop"]
@@ -63,6 +67,8 @@ class Orders:
     stop_timeout: float = 10
     clock_offset: float = 0
     """Seconds by which its clock is ahead."""
+    prunes_after: float | None = None
+    """Seconds for which it keeps what has ended; it looks for what is older all the time."""
     fault_at: str | None = None
     """Where the fault strikes: a point (see `soliplex.ingester.lib.wf.probes`), or one of `INSIDE`."""
     fault: Fault = "die"
@@ -77,6 +83,9 @@ class Orders:
             lock_ttl=self.lock_ttl,
             processes=2,
             memory_limit_mib=256,
+            retention=pruning.Retention(
+                ended=None if self.prunes_after is None else timedelta(seconds=self.prunes_after)
+            ),
         )
 
     def now(self) -> datetime:
@@ -139,6 +148,8 @@ class FaultAt:
 
 async def work(url: str, orders: Orders) -> None:
     use_registry(make_registry())
+    if orders.prunes_after is not None:
+        setattr(runner, "PRUNE_EVERY", 0.05)  # noqa: B010  a constant, for all but this
     await Database.initialize(url)
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
