@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.operations.runs import Created
 from soliplex.ingester.lib.wf.work import ClaimedStep, Result
@@ -64,7 +64,7 @@ CHANGES = {
         "reset_unfinished_steps",
         "COMPLETED",
     ),
-    "delete": Change(lambda _, created: ops.delete_run_group(created.group_id), "delete_steps_of_group", None),
+    "delete": Change(lambda _, created: ops.delete_run_group(created.group_id), "delete_steps_of_runs", None),
 }
 
 
@@ -285,7 +285,7 @@ class Soak:
             ]
             try:
                 await self.dice.choice(deeds)()
-            except NotFoundError:
+            except (NotFoundError, ConflictError):  # it is gone, or on its way
                 self.groups = [known for known in self.groups if known != group_id]
 
 

@@ -93,7 +93,7 @@ async def test_a_deletion_that_was_cut_short_is_seen_and_finished_by_others(
     assert (group.status_message, group.total_runs, group.completed_date) == ("is being deleted", 6, None)
     with pytest.raises(ConflictError, match="being deleted"):
         await ops.retry_run_group(created.group_id, now=driver.now())
-    with pytest.raises(ConflictError, match="was cancelled"):
+    with pytest.raises(ConflictError, match="being deleted"):
         await ops.create_runs(created.group_id, linear("a"), None, [ops.NewRun()], now=driver.now())
     assert (await ops.resume_deletions(now=driver.now())).groups == 0, "it may still be under way"
     driver.pass_time(pruning.FORGOTTEN_AFTER)

@@ -649,15 +649,6 @@ async def test_the_default_pools_come_from_the_settings(monkeypatch: pytest.Monk
     assert WorkerConfig().consumers == {"parse": 7, "store": 2, "*": 2}
 
 
-async def test_a_handler_says_how_far_it_has_come_and_only_the_newest_word_is_written(database: type[Database]) -> None:
-    async with working():
-        group_id = await start(flow(a="tells_progress"))
-        await ended(group_id)
-    (step,) = await steps_of(group_id)
-    assert step.status is RunStatus.COMPLETED
-    assert step.progress is None or step.progress["text"] == "the last page", "the step may have ended first"
-
-
 async def test_progress_is_written_while_the_handler_works_and_wrong_progress_fails_its_step(
     database: type[Database],
 ) -> None:

@@ -37,7 +37,7 @@ async def mcp(
     ] = None,
     server: Server = None,
 ) -> None:
-    """Offer the knowledge base to assistants, by the Model Context Protocol.
+    """Offer the knowledge base to assistants (MCP).
 
     Over standard input and output, for a client that starts this command, or over HTTP. Assistants can search, read
     documents and list sources. Over HTTP they are asked for API_KEY where that is set. Ctrl-C stops it.

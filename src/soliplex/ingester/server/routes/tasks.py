@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from soliplex.ingester.lib.wf import outside
 from soliplex.ingester.lib.wf.outside import Claimed, Extended, seconds
@@ -14,7 +14,17 @@ from soliplex.ingester.server.parameters import Id
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
-LeaseSeconds = Annotated[float, Field(description="How long the lease lasts without more being asked for.")]
+
+def _number(value: Any) -> Any:
+    """Pydantic would take true, and texts, for numbers."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError("give a number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
+LeaseSeconds = Annotated[Number, Field(description="How long the lease lasts without more being asked for.")]
 
 
 class _Body(BaseModel):
@@ -26,9 +36,9 @@ class ClaimTasks(_Body):
 
     worker: str = Field(description="A name for people to read.", examples=["ocr-box-3"])
     types: list[str] = Field(description="Types of steps; each begins with an @.", examples=[["@ocr"]])
-    limit: int = Field(default=1, description="The most steps to take: 1 to 100.")
+    limit: Whole = Field(default=1, description="The most steps to take: 1 to 100.")
     lease_seconds: LeaseSeconds = 60
-    wait_seconds: float = Field(default=0, description="How long to wait for a step: 0 to 60.")
+    wait_seconds: Number = Field(default=0, description="How long to wait for a step: 0 to 60.")
 
 
 class ExtendLease(_Body):
@@ -36,14 +46,14 @@ class ExtendLease(_Body):
 
     lease: str
     lease_seconds: LeaseSeconds = 60
-    progress: float | None = Field(default=None, description="From 0 to 1.")
+    progress: Number | None = Field(default=None, description="From 0 to 1.")
     text: str | None = Field(default=None, description="What it is doing, for people.")
 
 
 class CompleteTask(_Body):
     """The output of a step."""
 
-    id: Id
+    id: Annotated[Id, BeforeValidator(_number)]
     lease: str
     output: Any = None
 
@@ -51,11 +61,11 @@ class CompleteTask(_Body):
 class FailTask(_Body):
     """Why an attempt failed."""
 
-    id: Id
+    id: Annotated[Id, BeforeValidator(_number)]
     lease: str
     message: str = Field(examples=["the scanner is on fire"])
-    permanent: bool = Field(default=False, description="There is no use in another attempt.")
-    retry_after_seconds: float | None = Field(default=None, description="Default: what the workflow says.")
+    permanent: StrictBool = Field(default=False, description="There is no use in another attempt.")
+    retry_after_seconds: Number | None = Field(default=None, description="Default: what the workflow says.")
 
 
 class Recorded(BaseModel):

@@ -230,6 +230,8 @@ def hold_group(group_id: int) -> Script[None]:
     rows = yield SQL.lock_group(group_id=group_id)
     if not rows:
         raise NotFoundError("run group", group_id)
+    if rows[0]["delete_requested_at"] is not None:
+        raise ConflictError(f"run group {group_id} is being deleted: start a new one")
     if rows[0]["cancel_requested_at"] is not None:
         raise ConflictError(f"run group {group_id} was cancelled: start a new one, or retry it first")
 
