@@ -126,7 +126,12 @@ class Executor:
             raise
         except BaseException as exc:  # noqa: BLE001  a handler may raise anything, exit, or panic in Rust: its error
             return [errored(step, exc, started_at) for step in steps]
-        return [await outcome_of(step, output, started_at) for step, output in zip(steps, outputs, strict=True)]
+        return [
+            await outcome_of(step, output, started_at)
+            if isinstance(output, Subflow)
+            else _result(step, output, started_at)
+            for step, output in zip(steps, outputs, strict=True)
+        ]
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
         at_hand = arguments_at_hand(handler, steps[0])
@@ -165,7 +170,8 @@ class Executor:
         return step.timeout or self._default_timeout
 
 
-@dataclass(frozen=True, slots=True)
+# One for every step executed: freezing would double the cost of making it.
+@dataclass(slots=True)
 class Decided:
     """What is to become of steps before any handler is called."""
 
@@ -274,11 +280,16 @@ class Search:
 
 
 def definition_of(step: ClaimedStep) -> StepDefinition:
-    """The step as its workflow defines it: in the version that its run is pinned to, or else as files define it now."""
-    try:
-        return workflow_of(step).step(step.name)
-    except NotFoundError as exc:
-        raise CannotExecute(f"workflow {step.workflow_id!r} no longer has a step {step.name!r}") from exc
+    """The step as its workflow defines it: in the version that its run is pinned to, or else as files define it now.
+
+    Looked up once for each claim: it is asked for by whoever queues the step, calls its handler and records the result.
+    """
+    if step.definition is None:
+        try:
+            step.definition = workflow_of(step).step(step.name)
+        except NotFoundError as exc:
+            raise CannotExecute(f"workflow {step.workflow_id!r} no longer has a step {step.name!r}") from exc
+    return step.definition
 
 
 async def _items_of(step: ClaimedStep, definition: StepDefinition) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.models import Isolation, RunStatus, RunStep, loaded
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
-from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinition
 
 SUBFLOW: Final = ":run"
 """The key, in a step's answer, of the id of the run that the step waited for."""
@@ -33,6 +33,8 @@ class ClaimedStep:
     claimed_at: datetime
     row: Row
     run: Row
+    definition: StepDefinition | None = None
+    """The step as its workflow defines it, once somebody has looked it up (`execution.definition_of`)."""
 
     @property
     def retry(self) -> int:
@@ -76,6 +78,8 @@ class ClaimedStep:
                 "status_date": self.claimed_at,
                 "remaining_deps": 0,
                 "remaining_tasks": 0,
+                "failed_tasks": 0,
+                "gather": True,
             },
         )
 
@@ -106,7 +110,7 @@ def _value(row: Row, name: str) -> Any:
             return datetime_of(row, name)
         case "status_meta" | "input" | "state" | "answer":
             return json_of(row, name)
-        case "is_last_step" | "optional" | "gather":
+        case "is_last_step" | "optional":
             return bool(row[name])  # SQLite gives 0 or 1
         case "isolation":
             return Isolation(row[name]) if row[name] else None

@@ -192,9 +192,11 @@ async def learn_definitions(source: Link | type[Database] = Database) -> None:
 
 def learned(runs: Sequence[Row]) -> Script[None]:
     """As `learn_definitions`, inside a transaction, and only if one of the runs has a version that may be unknown."""
-    newest = max((run["definition_id"] or 0 for run in runs), default=0)
-    if newest > stored().known_up_to:
-        yield from _learn()
+    known = stored().known_up_to
+    for run in runs:
+        if (run["definition_id"] or 0) > known:
+            yield from _learn()
+            return
 
 
 def learned_all() -> Script[None]:

@@ -30,10 +30,13 @@ NOT_READ_BACK: Final = frozenset(
         "remaining_tasks",
         "output",
         "progress",
+        "max_failures",
+        "failed_tasks",
+        "gather",
     }
 )
-"""Columns of a step that its claim sets, that are empty or zero in every step that can be claimed, or that tell of an
-earlier attempt."""
+"""Columns of a step that its claim sets, that are empty or zero in every step that can be claimed, that tell of an
+earlier attempt, or that only map steps have: no handler is called for these."""
 
 STEP_COLUMNS: Final = tuple(name for name in _columns(RunStep) if name not in NOT_READ_BACK)
 """What a claim reads of a step."""
