@@ -228,6 +228,8 @@ def _wants(handler: Handler, name: str) -> bool:
 
 _configs: Final[dict[tuple[int, int], StepConfig]] = {}
 _MOST_CONFIGS: Final = 10_000
+MOST_READ_ALONG: Final = 64
+"""Steps whose inputs are read along with that of another: what they hold stays in memory until they are executed."""
 
 
 async def _step_configs(steps: Sequence[ClaimedStep]) -> list[StepConfig]:
@@ -285,12 +287,28 @@ async def names_for_conditions(steps: Sequence[ClaimedStep]) -> list[dict[str, A
 
 async def inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
     """The run's input, with the outputs of the steps this one depends on; for a task of a map step also its item."""
-    owners = [step.parent_id or step.id for step in steps]
-    rows = await Database.transact(single(SQL.outputs_of_dependencies(ids=sorted(set(owners)))))
-    outputs: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        outputs.setdefault(row["step_id"], {})[row["workflow_step_name"]] = json_of(row, "output")
-    return [_joined(step, outputs.get(owner, {})) for step, owner in zip(steps, owners, strict=True)]
+    company = steps[0].company if steps else None
+    if company is None:
+        await _read_outputs([step for step in steps if step.outputs is None])
+    elif any(step.outputs is None for step in steps):
+        # One reads for those that were claimed along: they will ask for theirs in a moment.
+        async with company.reading:
+            missing = [step for step in steps if step.outputs is None]
+            along = [step for step in company.steps if step.outputs is None]
+            await _read_outputs([*missing, *along[:MOST_READ_ALONG]] if missing else [])
+    return [_joined(step, step.outputs or {}) for step in steps]
+
+
+async def _read_outputs(steps: Sequence[ClaimedStep]) -> None:
+    """Read what the steps depend on. The tasks of a map step depend on what that step does."""
+    if not steps:
+        return
+    owners = {step.parent_id or step.id for step in steps}
+    outputs: dict[int, dict[str, Any]] = {owner: {} for owner in owners}
+    for row in await Database.read(SQL.outputs_of_dependencies(ids=sorted(owners))):
+        outputs[row["step_id"]][row["workflow_step_name"]] = json_of(row, "output")
+    for step in steps:
+        step.outputs = outputs[step.parent_id or step.id]
 
 
 def _joined(step: ClaimedStep, outputs: Mapping[str, Any]) -> Any:

@@ -34,7 +34,7 @@ from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
 from soliplex.ingester.lib.wf.operations.definitions import load_versions
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.wakeup import Doorbell
-from soliplex.ingester.lib.wf.work import ClaimedStep, Released
+from soliplex.ingester.lib.wf.work import ClaimedStep, Company, Released
 
 _log = logging.getLogger(__name__)
 
@@ -330,6 +330,8 @@ class ConsumerPool:
             return
         if resource_key is not None:
             self.leases_with_lock.add(steps[0].lease)
+        if len(steps) > 1:
+            Company(steps)
         self._types |= {step.type for step in steps}
         for each in [steps] if resource_key is not None else _assignments(steps):
             self._enqueue(each)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,6 +14,18 @@ from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinit
 
 SUBFLOW: Final = ":run"
 """The key, in a step's answer, of the id of the run that the step waited for."""
+
+
+class Company:
+    """Steps that a worker has claimed together: what one of them needs to have read is read for many at once."""
+
+    __slots__ = ("reading", "steps")
+
+    def __init__(self, steps: Sequence[ClaimedStep]) -> None:
+        self.steps = steps
+        self.reading = asyncio.Lock()
+        for step in steps:
+            step.company = self
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +48,10 @@ class ClaimedStep:
     run: Row
     definition: StepDefinition | None = None
     """The step as its workflow defines it, once somebody has looked it up (`execution.definition_of`)."""
+    company: Company | None = None
+    """The steps that were claimed along with this one."""
+    outputs: Mapping[str, Any] | None = None
+    """What the steps gave that this one depends on, by their names, once it was read."""
 
     @property
     def retry(self) -> int:
