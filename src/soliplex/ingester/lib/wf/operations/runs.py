@@ -76,15 +76,7 @@ async def create_run_group(
     now: datetime | None = None,
 ) -> Created:
     """Start a group with these runs. `resource_keys` gives steps, by key, the resource each needs to itself."""
-    start = Start(
-        workflow=workflow,
-        params=params,
-        batch_id=batch_id,
-        priority=priority,
-        resource_keys=resource_keys or {},
-        now=now or utcnow(),
-        definition_id=await pin(workflow),
-    )
+    start = await _pinned(workflow, params, batch_id, priority, resource_keys, now)
     created = await Database.transact(_insert_group(start, name, runs))
     work_is_ready()
     return created
@@ -102,15 +94,7 @@ async def create_runs(
     now: datetime | None = None,
 ) -> Created:
     """Add runs to a group."""
-    start = Start(
-        workflow=workflow,
-        params=params,
-        batch_id=batch_id,
-        priority=priority,
-        resource_keys=resource_keys or {},
-        now=now or utcnow(),
-        definition_id=await pin(workflow),
-    )
+    start = await _pinned(workflow, params, batch_id, priority, resource_keys, now)
 
     def script() -> Script[Created]:
         yield from hold_group(group_id)
@@ -120,6 +104,25 @@ async def create_runs(
     created = await Database.transact(script())
     work_is_ready()
     return created
+
+
+async def _pinned(
+    workflow: WorkflowDefinition,
+    params: ParameterSet | None,
+    batch_id: int | None,
+    priority: int,
+    resource_keys: Mapping[str, str] | None,
+    now: datetime | None,
+) -> Start:
+    return Start(
+        workflow=workflow,
+        params=params,
+        batch_id=batch_id,
+        priority=priority,
+        resource_keys=resource_keys or {},
+        now=now or utcnow(),
+        definition_id=await pin(workflow),
+    )
 
 
 @dataclass(frozen=True, slots=True)
