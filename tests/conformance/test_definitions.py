@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -156,3 +157,13 @@ async def test_registered_workflows_are_found_before_stored_ones(driver: Driver)
     await ops.save_workflow(made("flow"))
     registered = workflow({"b": {}}, workflow_id="flow")
     assert await ops.find_workflow("flow") is registered
+
+
+async def test_of_two_who_save_a_parameter_set_under_one_id_at_once_one_is_refused(driver: Driver) -> None:
+    """Each has looked, and found the id free."""
+    texts = [f"id: mine\nconfig: {{a: {{x: {number}}}}}\n" for number in range(4)]
+    saving = [ops.save_parameters(parameter_set_from_yaml(text, origin="user")) for text in texts]
+    saved = await asyncio.gather(*saving, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in saved) == ["ConflictError"] * 3 + ["StoredVersion"]
+    await ops.delete_definition(DefinitionKind.PARAMS, "mine")
+    await ops.save_parameters(parameter_set_from_yaml(texts[0], origin="user"))

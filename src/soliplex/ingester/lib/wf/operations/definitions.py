@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from soliplex.ingester.lib.enums import DefinitionKind
-from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Link, Row, Script, datetime_of
@@ -116,9 +116,9 @@ async def save_workflow(
 
 
 async def save_parameters(params: ParameterSet, *, now: datetime | None = None) -> StoredVersion:
-    """Store the parameter set as the newest version of its id."""
+    """Store the parameter set. ConflictError: another with its id is stored, perhaps since a moment ago."""
     new = _New(DefinitionKind.PARAMS, params.id, stored_parameter_set(params))
-    saved = await Database.transact(_save(new, now or utcnow()))
+    saved = await Database.transact(_save(new, now or utcnow(), must_be_new=True))
     await learn_definitions()
     return saved
 
@@ -129,9 +129,11 @@ def _refuse_what_a_file_defines(workflow_id: str) -> None:
         raise DefinitionError(f"the workflow {workflow_id!r} is already defined here", path=known.source_path)
 
 
-def _save(new: _New, now: datetime) -> Script[StoredVersion]:
+def _save(new: _New, now: datetime, *, must_be_new: bool = False) -> Script[StoredVersion]:
     yield SQL.hold_definitions()
     newest = yield SQL.newest_definition(kind=new.kind.value, slug=new.slug)
+    if must_be_new and newest and newest[0]["content"] is not None:
+        raise ConflictError(f"parameter set {new.slug!r} exists already; delete it first, or give this one another id")
     if newest and new.form and newest[0]["hash"] == new.form.hash and not new.is_draft:
         return StoredVersion(newest[0]["id"], newest[0]["version"])
     # A version that no longer handles events must be known to all as well, or the one before it would go on to.
