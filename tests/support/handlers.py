@@ -261,3 +261,52 @@ async def progress_and_wait(progress: Any) -> None:
     progress(0.5, "half")
     started["progress"].set()
     await gates["progress"].wait()
+
+
+def much(size: int = 100_000) -> dict[str, Any]:
+    """What is too large for a row."""
+    return {"text": "ä" * size, "pages": 12}
+
+
+async def gives_much() -> dict[str, Any]:
+    return much()
+
+
+async def gives_large_items() -> list[dict[str, Any]]:
+    return [much(), {"text": "b"}, much()]
+
+
+async def measures(input: dict[str, Any]) -> dict[str, int]:  # noqa: A002  what handlers ask for
+    """How long the texts are that it is given, by the names of the steps that gave them."""
+    return {name: len(each["text"]) for name, each in input.items() if isinstance(each, dict)}
+
+
+async def measures_item(item: dict[str, Any]) -> int:
+    return len(item["text"])
+
+
+async def gives_back_item(item: dict[str, Any]) -> dict[str, Any]:
+    return item
+
+
+async def measures_list(input: dict[str, Any]) -> list[int]:  # noqa: A002  what handlers ask for
+    return [len(each["text"]) for each in input["m"]]
+
+
+async def grows(state: list[dict[str, Any]] | None) -> Again | int:
+    """Asks for four more calls, each with a state that is too large for a row."""
+    kept = [*(state or []), much()]
+    return sum(len(each["text"]) for each in kept) if len(kept) > 4 else Again(kept)
+
+
+async def asks_another(answer: dict[str, Any] | None) -> Subflow | int:
+    """Starts a run with an input that is too large for a row, and measures what that gives."""
+    return Subflow("gives_back", much()) if answer is None else len(answer["only"]["text"])
+
+
+async def gives_back(input: dict[str, Any]) -> dict[str, Any]:  # noqa: A002  what handlers ask for
+    return input
+
+
+async def forges() -> dict[str, Any]:
+    return {"deep": [{":payload": 1}]}

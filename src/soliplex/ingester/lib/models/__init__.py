@@ -29,6 +29,7 @@ from soliplex.ingester.lib.models.documents import (
     SyncState,
 )
 from soliplex.ingester.lib.models.embeddings import CachedEmbedding
+from soliplex.ingester.lib.models.payloads import Payload
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
 from soliplex.ingester.lib.models.workflows import (
     ConfigSet,
@@ -73,6 +74,7 @@ __all__ = [
     "LifecycleHistory",
     "NotInitializedError",
     "PaginatedResponse",
+    "Payload",
     "ResourceFence",
     "ResourceLock",
     "ResourceLockKind",

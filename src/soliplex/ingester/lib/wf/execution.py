@@ -42,7 +42,16 @@ from soliplex.ingester.lib.wf.handlers import (
 from soliplex.ingester.lib.wf.isolation import ProcessPool, run_inline
 from soliplex.ingester.lib.wf.links import insist
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow, pin
+from soliplex.ingester.lib.wf.operations.payloads import (
+    any_large,
+    bring_payloads,
+    lay_aside,
+    lay_aside_items,
+    refers_to_payloads,
+    value_of,
+)
 from soliplex.ingester.lib.wf.probes import NoProbe, Probe
+from soliplex.ingester.lib.wf.references import KEY, is_large, may_refer
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait, Wish, check_duration
@@ -126,12 +135,13 @@ class Executor:
             raise
         except BaseException as exc:  # noqa: BLE001  a handler may raise anything, exit, or panic in Rust: its error
             return [errored(step, exc, started_at) for step in steps]
-        return [
+        results = [
             await outcome_of(step, output, started_at)
             if isinstance(output, Subflow)
             else _result(step, output, started_at)
             for step, output in zip(steps, outputs, strict=True)
         ]
+        return await insist(lambda: lay_aside(results, steps)) if any_large(results) else results
 
     async def _call(self, handler: Handler, definition: StepDefinition, steps: Sequence[ClaimedStep]) -> list[Any]:
         at_hand = arguments_at_hand(handler, steps[0])
@@ -189,6 +199,11 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
         return Decided([unexecuted(step, exc, now, patience) for step in steps])
     except DefinitionError as exc:
         return Decided([errored(step, exc, now) for step in steps])
+    if any(refers_to_payloads(step) for step in steps):
+        try:
+            await insist(lambda: bring_payloads(steps))
+        except PermanentError as exc:
+            return Decided([errored(step, exc, now) for step in steps])
     decided = _decided_by_subflows(steps, now)
     if definition.when is not None:
         decided |= await _decided_by(definition.when, steps, now)
@@ -200,20 +215,23 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
 
 async def _expanded(step: ClaimedStep, definition: StepDefinition, now: datetime) -> Result:
     try:
-        items = await insist(lambda: _items_of(step, definition))
+        source, text = await insist(lambda: _mapped_over(step, definition))
+        items = _list_in(await insist(lambda: value_of(text)), source, step, definition)
     except Exception as exc:  # noqa: BLE001  whatever is wrong with the list, it is this step's error
         return errored(step, exc, now)
-    return Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=items)
+    expanded = Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=items)
+    may_be_large = text is not None and (may_refer(text) or is_large(text))
+    return await insist(lambda: lay_aside_items(expanded)) if may_be_large else expanded
 
 
 async def outcome_of(step: ClaimedStep, output: Any, started_at: datetime) -> Result:
     """What is recorded of a step whose handler has returned this."""
-    if not isinstance(output, Subflow):
-        return _result(step, output, started_at)
     try:
-        return _result(step, output, started_at, await insist(lambda: _new_subflow(output)))
+        subflow = await insist(lambda: _new_subflow(output)) if isinstance(output, Subflow) else None
     except PermanentError as exc:
         return errored(step, exc, started_at)
+    result = _result(step, output, started_at, subflow)
+    return (await insist(lambda: lay_aside([result], [step])))[0] if any_large([result]) else result
 
 
 def _result(step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSubflow | None = None) -> Result:
@@ -292,14 +310,17 @@ def definition_of(step: ClaimedStep) -> StepDefinition:
     return step.definition
 
 
-async def _items_of(step: ClaimedStep, definition: StepDefinition) -> list[Any]:
-    """What a map step maps over: the output of the step it depends on, or the run's input; or a list inside of it."""
-    if definition.depends_on:
-        call = SQL.output_of_step(run_id=step.run_id, name=definition.depends_on[0])
-        rows = await Database.transact(single(call))
-        source, found = f"the output of step {definition.depends_on[0]!r}", json_of(rows[0], "output")
-    else:
-        source, found = "the run's input", step.run_input
+async def _mapped_over(step: ClaimedStep, definition: StepDefinition) -> tuple[str, str | None]:
+    """What a map step maps over: the output of the step it depends on, or the run's input; in words, and as JSON."""
+    if not definition.depends_on:
+        return "the run's input", step.run["input"]
+    call = SQL.output_of_step(run_id=step.run_id, name=definition.depends_on[0])
+    rows = await Database.transact(single(call))
+    return f"the output of step {definition.depends_on[0]!r}", rows[0]["output"]
+
+
+def _list_in(found: Any, source: str, step: ClaimedStep, definition: StepDefinition) -> list[Any]:
+    """The list, or the list inside, that a map step maps over."""
     if isinstance(definition.map, str):
         source = f"{source}, key {definition.map!r}"
         found = found.get(definition.map) if isinstance(found, dict) else None
@@ -424,6 +445,8 @@ def storable_json(output: Any) -> str:
         raise PermanentError(f"the handler's result cannot be stored as JSON: {exc}") from exc
     if holds_escaped_nul(text):
         raise PermanentError("the handler's result cannot be stored as JSON: a text in it holds a NUL character")
+    if may_refer(text):
+        raise PermanentError(f"the handler's result has the key {KEY!r}, which is kept for references; rename it")
     return text
 
 

@@ -26,6 +26,8 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import CannotExecute, PermanentError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.extensions import extensions_loaded
+from soliplex.ingester.lib.wf.operations.payloads import value_of
+from soliplex.ingester.lib.wf.references import may_refer
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.work import ClaimedStep
@@ -273,16 +275,32 @@ async def _load_run_groups(steps: Sequence[ClaimedStep]) -> list[RunGroup | None
 async def _load_workflow_runs(steps: Sequence[ClaimedStep]) -> list[WorkflowRun | None]:
     async with Database.session(read_only=True) as session:
         found = {run_id: await session.get(WorkflowRun, run_id) for run_id in {step.run_id for step in steps}}
+    for step in steps:
+        if may_refer(step.run["input"]) and (run := found[step.run_id]) is not None:
+            run.input = await _large_run_input(step)
     return [found[step.run_id] for step in steps]
 
 
 async def names_for_conditions(steps: Sequence[ClaimedStep]) -> list[dict[str, Any]]:
     """What the conditions of each step may name."""
-    inputs = await inputs_of(steps)
+    inputs, of_runs = await inputs_of(steps), await run_inputs_of(steps)
     return [
-        {**known, "input": step.run_input, "params": json_of(step.run, "run_params") or {}}
-        for known, step in zip(inputs, steps, strict=True)
+        {**known, "input": given, "params": json_of(step.run, "run_params") or {}}
+        for known, given, step in zip(inputs, of_runs, steps, strict=True)
     ]
+
+
+async def run_inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
+    """The input of each step's run."""
+    return [await _large_run_input(step) if may_refer(step.run["input"]) else step.run_input for step in steps]
+
+
+async def _large_run_input(step: ClaimedStep) -> Any:
+    """Read once for all steps of the run that were claimed together: a map may have many tasks."""
+    known = step.company.run_inputs if step.company is not None else {}
+    if step.run_id not in known:
+        known[step.run_id] = await value_of(step.run["input"])
+    return known[step.run_id]
 
 
 async def inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
@@ -295,24 +313,34 @@ async def inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
         async with company.reading:
             missing = [step for step in steps if step.outputs is None]
             along = [step for step in company.steps if step.outputs is None]
-            await _read_outputs([*missing, *along[:MOST_READ_ALONG]] if missing else [])
-    return [_joined(step, step.outputs or {}) for step in steps]
+            await _read_outputs(missing, along[:MOST_READ_ALONG] if missing else ())
+    given = await run_inputs_of(steps)
+    return [_joined(step, each, step.outputs or {}) for step, each in zip(steps, given, strict=True)]
 
 
-async def _read_outputs(steps: Sequence[ClaimedStep]) -> None:
-    """Read what the steps depend on. The tasks of a map step depend on what that step does."""
+async def _read_outputs(steps: Sequence[ClaimedStep], along: Sequence[ClaimedStep] = ()) -> None:
+    """Read what the steps depend on. The tasks of a map step depend on what that step does.
+
+    What is large is read for `steps` alone: the others read theirs when they are executed.
+    """
     if not steps:
         return
-    owners = {step.parent_id or step.id for step in steps}
+    owners = {step.parent_id or step.id for step in (*steps, *along)}
     outputs: dict[int, dict[str, Any]] = {owner: {} for owner in owners}
+    own, waiting = {step.parent_id or step.id for step in steps}, set[int]()
     for row in await Database.read(SQL.outputs_of_dependencies(ids=sorted(owners))):
-        outputs[row["step_id"]][row["workflow_step_name"]] = json_of(row, "output")
-    for step in steps:
-        step.outputs = outputs[step.parent_id or step.id]
+        owner, text = row["step_id"], row["output"]
+        if may_refer(text) and owner not in own:
+            waiting.add(owner)
+        else:
+            value = await value_of(text) if may_refer(text) else json_of(row, "output")
+            outputs[owner][row["workflow_step_name"]] = value
+    for step in (*steps, *along):
+        if (step.parent_id or step.id) not in waiting:
+            step.outputs = outputs[step.parent_id or step.id]
 
 
-def _joined(step: ClaimedStep, outputs: Mapping[str, Any]) -> Any:
-    given = step.run_input
+def _joined(step: ClaimedStep, given: Any, outputs: Mapping[str, Any]) -> Any:
     joined = {**(given if isinstance(given, dict) else {} if given is None else {"input": given}), **outputs}
     return joined | {"item": step.input} if step.parent_id is not None else joined
 

@@ -81,8 +81,8 @@ def own_key(key: object) -> str:
     return checked
 
 
-def check_payload(payload: Any) -> None:
-    """Refuse what cannot be the payload of a signal: no JSON, text that cannot be stored, or too much of it."""
+def check_payload(payload: Any) -> str:
+    """The payload of a signal as JSON. Refused are text that cannot be stored, and too much of it."""
     try:
         text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as exc:
@@ -90,6 +90,7 @@ def check_payload(payload: Any) -> None:
     see_storable("payload", text, payload)
     if len(text.encode()) > LARGEST_PAYLOAD:
         raise PayloadTooLargeError(LARGEST_PAYLOAD)
+    return text
 
 
 def check_duration(name: str, value: object) -> timedelta:

@@ -19,10 +19,12 @@ SUBFLOW: Final = ":run"
 class Company:
     """Steps that a worker has claimed together: what one of them needs to have read is read for many at once."""
 
-    __slots__ = ("reading", "steps")
+    __slots__ = ("reading", "run_inputs", "steps")
 
     def __init__(self, steps: Sequence[ClaimedStep]) -> None:
         self.steps = steps
+        self.run_inputs: dict[int, Any] = {}
+        """Inputs of runs, by the runs' ids, that are too large for their rows, once they were read."""
         self.reading = asyncio.Lock()
         for step in steps:
             step.company = self
@@ -52,6 +54,8 @@ class ClaimedStep:
     """The steps that were claimed along with this one."""
     outputs: Mapping[str, Any] | None = None
     """What the steps gave that this one depends on, by their names, once it was read."""
+    values: Mapping[str, Any] | None = None
+    """What columns of the row refer to, by their names, once it was read (`operations.payloads.bring_payloads`)."""
 
     @property
     def retry(self) -> int:
@@ -59,27 +63,32 @@ class ClaimedStep:
 
     @property
     def input(self) -> Any:
-        return json_of(self.row, "input")
+        return self._json("input")
 
     @property
     def state(self) -> Any:
-        return json_of(self.row, "state")
+        return self._json("state")
 
     @property
     def answer(self) -> Any:
         """What the step waited for: the payload of a signal, or the output of a run."""
         outcome = self.subflow_outcome
-        return json_of(self.row, "answer") if outcome is None else outcome["output"]
+        return self._json("answer") if outcome is None else outcome["output"]
 
     @property
     def subflow_outcome(self) -> dict[str, Any] | None:
         """How the run ended that the step waited for, if it waited for one: its id, status, output and error."""
-        answer = json_of(self.row, "answer")
+        answer = self._json("answer")
         return answer if isinstance(answer, dict) and SUBFLOW in answer else None
 
     @property
     def run_input(self) -> Any:
+        """The run's input as its row has it: a reference, if it is large."""
         return json_of(self.run, "input")
+
+    def _json(self, name: str) -> Any:
+        values = self.values
+        return values[name] if values is not None and name in values else json_of(self.row, name)
 
     def run_step(self) -> RunStep:
         """The step as the model that handlers know, as it is since the claim."""
@@ -88,6 +97,7 @@ class ClaimedStep:
             RunStep,
             {
                 **{name: _value(self.row, name) for name in names},
+                **(self.values or {}),
                 "status": RunStatus.RUNNING,
                 "worker_id": self.worker_id,
                 "lease_token": self.lease,

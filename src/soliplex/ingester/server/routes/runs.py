@@ -272,6 +272,18 @@ async def list_attempts(run_id: BigId, request: Request, response: Response, ask
     return await asked.answer(await views.attempts_of_run(run_id, paging=asked.paging), request, response)
 
 
+@router.get(
+    "/payloads/{payload_id}",
+    summary="A large input, output or state",
+    responses={200: {"content": {"application/json": {"schema": {}}}}, **error_answers(404)},
+    response_class=Response,
+)
+async def get_payload(payload_id: BigId) -> Response:
+    """What is larger than 64 KiB stands in no run or step, but is referred to by `{":payload": id, "bytes": size}`."""
+    content = await views.content_of_payload(payload_id)
+    return Response(content, media_type="application/json")
+
+
 @router.post("/runs/{run_id}/cancel", summary="Cancel a run", responses=error_answers(404))
 async def cancel_run(run_id: BigId) -> Cancelled:
     """What waits is cancelled now; what runs is stopped by its worker. A run that has ended stays as it is."""

@@ -41,6 +41,7 @@ def delete_runs(runs: Sequence[Row], now: datetime) -> Script[DeletedRuns]:
     tasks = yield SQL.delete_tasks_of_runs(ids=ids)
     steps = yield SQL.delete_steps_of_runs(ids=ids)
     events = yield SQL.delete_events_of_runs(ids=ids)
+    yield SQL.delete_payloads_of_runs(ids=ids)
     yield SQL.delete_runs(ids=ids)
     yield SQL.drop_locks_of_leases(leases=sorted(row["lease_token"] for row in leases))
     yield from _shrink_groups(runs, now)

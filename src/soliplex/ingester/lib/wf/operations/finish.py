@@ -27,6 +27,7 @@ from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.belonging import groups_ended
 from soliplex.ingester.lib.wf.operations.definitions import learned
 from soliplex.ingester.lib.wf.operations.parking import park
+from soliplex.ingester.lib.wf.operations.payloads import lay_aside_gathered
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import (
     ClaimedStep,
@@ -506,6 +507,7 @@ class Settlement:
         ]
         if completed:
             rows = yield SQL.complete_parents(parents=Json(completed), now=self.now)
+            yield from lay_aside_gathered([row["id"] for row in rows], self.now)
             self.ended(rows, RunStatus.COMPLETED)
         if failed:
             parents = [{"id": row["parent_step_id"], "message": _words_about(row)} for row in failed]

@@ -28,6 +28,7 @@ from soliplex.ingester.lib.wf.sql import SQL
 
 RUNS_AT_ONCE: Final = 200
 STEPS_AT_ONCE: Final = 2_000
+PAYLOADS_AT_ONCE: Final = 200
 GROUPS_AT_ONCE: Final = 500
 FORGOTTEN_AFTER: Final = timedelta(minutes=5)
 """A deletion that was requested longer ago is taken up by others: whoever began it may have died."""
@@ -71,6 +72,8 @@ async def _delete_requested(group_id: int, done: DeletedGroups, now: datetime, *
             done.steps += tasks
             if tasks < STEPS_AT_ONCE:
                 break
+        while await Database.transact(_delete_payloads(run_ids)) == PAYLOADS_AT_ONCE:
+            pass
         done.add(await Database.transact(_delete_runs(run_ids, now, keep_profile=keep_profile)))
     events, groups = await Database.transact(_delete_group(group_id))
     done.events += events
@@ -96,6 +99,15 @@ def _delete_tasks(run_ids: Sequence[int], *, keep_profile: bool) -> Script[int]:
         yield SQL.delete_attempts_of_steps(ids=ids)
         yield SQL.delete_steps(ids=ids)
         yield SQL.drop_locks_of_leases(leases=sorted(row["lease_token"] for row in leases))
+    return len(ids)
+
+
+def _delete_payloads(run_ids: Sequence[int]) -> Script[int]:
+    """Delete some large inputs and outputs of the runs; gives how many."""
+    yield SQL.lock_runs(ids=run_ids)
+    ids = [row["id"] for row in (yield SQL.some_payloads_of_runs(ids=run_ids, limit=PAYLOADS_AT_ONCE))]
+    if ids:
+        yield SQL.delete_payloads(ids=ids)
     return len(ids)
 
 

@@ -24,6 +24,8 @@ from soliplex.ingester.lib.storable import checked_key
 from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.belonging import groups_began
 from soliplex.ingester.lib.wf.operations.definitions import pin
+from soliplex.ingester.lib.wf.operations.payloads import refuse_references, set_inputs
+from soliplex.ingester.lib.wf.references import is_large
 from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
@@ -45,11 +47,18 @@ class NewRun:
     parent_step_id: int | None = None
     """The step of another run that waits for the end of this one."""
 
-    def packed(self) -> dict[str, Any]:
+    def large_input(self) -> str | None:
+        """The input as JSON, if it is too large for the run's row."""
+        text = None if self.input is None else to_json(self.input)
+        if text is not None:
+            refuse_references("input", text)
+        return text if text is not None and is_large(text) else None
+
+    def packed(self, *, with_input: bool = True) -> dict[str, Any]:
         facts = {
             "doc_id": self.doc_id,
             "params": dict(self.params) if self.params else None,
-            "input": self.input,
+            "input": self.input if with_input else None,
             "key": self.key,
             "parent_step_id": self.parent_step_id,
         }
@@ -245,25 +254,32 @@ def add_runs(start: Start, group_id: int, runs: Sequence[NewRun]) -> Script[list
         rows = yield SQL.grow_group(group_id=group_id, runs=len(runs), now=start.now)
         if rows[0]["remaining_runs"] == len(runs):
             yield from groups_began([start.batch_id])
-    return (yield from _insert_runs(start, group_id, runs))
+    return (yield from _insert_runs(start, group_id, runs, [run.large_input() for run in runs]))
 
 
 def _insert_group(start: Start, name: str | None, runs: Sequence[NewRun]) -> Script[Created]:
     if runs:
         yield from groups_began([start.batch_id])
-    if runs and Database.is_postgres():
-        facts = yield from _facts(start, runs)
+    large = [run.large_input() for run in runs]
+    if runs and not any(large) and Database.is_postgres():
+        facts = yield from _facts(start, runs, large)
         group = {"name": name, "param_id": start.param_id, "total": len(runs)}
         rows = yield SQL.postgres.insert_group_with_runs(**group, **facts).last()
         return Created(rows[0]["run_group_id"], sorted(row["id"] for row in rows))
     group_id = yield from new_group(start, name, runs=len(runs))
-    return Created(group_id, (yield from _insert_runs(start, group_id, runs)))
+    return Created(group_id, (yield from _insert_runs(start, group_id, runs, large)))
 
 
-def _insert_runs(start: Start, group_id: int, runs: Sequence[NewRun]) -> Script[list[int]]:
+def _insert_runs(start: Start, group_id: int, runs: Sequence[NewRun], large: Sequence[str | None]) -> Script[list[int]]:
     if not runs:
         return []
-    facts = yield from _facts(start, runs)
+    run_ids = yield from _insert_rows(start, group_id, (yield from _facts(start, runs, large)))
+    if any(large):
+        yield from set_inputs(run_ids, large, start.now)
+    return run_ids
+
+
+def _insert_rows(start: Start, group_id: int, facts: Mapping[str, Any]) -> Script[list[int]]:
     if Database.is_postgres():
         rows = yield SQL.postgres.insert_runs_with_steps(group_id=group_id, **facts)
         return sorted(row["id"] for row in rows)
@@ -276,7 +292,7 @@ def _insert_runs(start: Start, group_id: int, runs: Sequence[NewRun]) -> Script[
     return run_ids
 
 
-def _facts(start: Start, runs: Sequence[NewRun]) -> Script[dict[str, Any]]:
+def _facts(start: Start, runs: Sequence[NewRun], large: Sequence[str | None]) -> Script[dict[str, Any]]:
     """What is to be inserted."""
     config_ids = yield from _step_configs(start)
     return {
@@ -284,7 +300,7 @@ def _facts(start: Start, runs: Sequence[NewRun]) -> Script[dict[str, Any]]:
         "batch_id": start.batch_id,
         "priority": start.priority,
         "now": start.now,
-        "runs": Json([run.packed() for run in runs]),
+        "runs": Json([run.packed(with_input=text is None) for run, text in zip(runs, large, strict=True)]),
         "steps": len(start.workflow.steps),
         "templates": Json(_templates(start, config_ids)),
         "edges": Json(_edges(start.workflow)),

@@ -24,6 +24,7 @@ from soliplex.ingester.lib.wf.cron import Due, DueTimes
 from soliplex.ingester.lib.wf.definitions import ParameterSet
 from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions, pin
+from soliplex.ingester.lib.wf.operations.payloads import refuse_references
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, start_one
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
@@ -78,9 +79,11 @@ async def add_schedule(
 
 def _checked(value: Any) -> Any:
     try:
-        see_storable("input", to_json(value), value)
+        text = to_json(value)
+        see_storable("input", text, value)
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError("input", f"cannot be written as JSON: {exc}") from exc
+    refuse_references("input", text)
     return value
 
 

@@ -14,6 +14,7 @@ from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.wf.operations.finish import Finished, settlement_for_runs
 from soliplex.ingester.lib.wf.operations.parking import resume
+from soliplex.ingester.lib.wf.operations.payloads import refuse_references
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.waiting import check_payload, own_key
 from soliplex.ingester.lib.wf.wakeup import SIGNALS, WORK_CHANNEL, work_is_ready
@@ -25,7 +26,7 @@ AT_ONCE: Final = 500
 async def send_signal(key: str, payload: Any = None, *, now: datetime | None = None) -> int:
     """Resume the step that waits for this key, or the next one that will. Gives the signal's id."""
     own_key(key)
-    check_payload(payload)
+    refuse_references("payload", check_payload(payload))
     call = SQL.insert_signal(key=key, payload=None if payload is None else Json(payload), now=now or utcnow())
 
     def script() -> Script[int]:

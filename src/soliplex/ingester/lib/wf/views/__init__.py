@@ -8,6 +8,7 @@
     paging      Paging, Page                                   progress   how far one group is
     graphs      a workflow's graph, a run's, tasks of maps     queues     what is ready, and what waits and why
     causes      failures by their cause                        eta        when a group will have ended
+    payloads    what is too large for a row
 
 Knows no HTTP and no command line; both show what is read here. Changes nothing: that is what `operations` is for.
 """
@@ -31,6 +32,7 @@ from soliplex.ingester.lib.wf.views.graphs import (
 from soliplex.ingester.lib.wf.views.groups import RunGroupStats, get_run_group, list_run_groups, run_group_stats
 from soliplex.ingester.lib.wf.views.lifecycle import lifecycle_of_run
 from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, FIRST_ROWS, Page, Paging
+from soliplex.ingester.lib.wf.views.payloads import content_of_payload
 from soliplex.ingester.lib.wf.views.progress import StepCounts, count_waiting_events, step_counts
 from soliplex.ingester.lib.wf.views.queues import (
     QueueDepth,
@@ -96,6 +98,7 @@ __all__ = [
     "WhatWaits",
     "WorkerView",
     "attempts_of_run",
+    "content_of_payload",
     "count_waiting_events",
     "eta_of_group",
     "failures_by_cause",

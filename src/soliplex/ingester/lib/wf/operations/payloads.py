@@ -1,0 +1,145 @@
+"""Writing large values apart from the rows that refer to them, and bringing them back.
+
+A payload is written before the row that refers to it. If the worker dies in between, or has lost its lease, nothing
+refers to the payload, and it goes with its run. `references.py` says where references stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import batched
+from typing import Any, Final
+
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import to_json
+from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.references import KEY, LARGE, filled, is_large, may_refer, reference_to, references_in
+from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Expanded, Parked, Result
+
+READ_AT_ONCE: Final = 16
+WRITTEN_AT_ONCE: Final = 16
+
+
+def refuse_references(field: str, text: str) -> None:
+    """Refuse a user's JSON that has the key of references."""
+    if may_refer(text):
+        raise InvalidInputError(field, f"has an object with the key {KEY!r}, which is kept for references; rename it")
+
+
+async def values_of(texts: Sequence[str | None]) -> list[Any]:
+    """What the columns of JSON say, with values in place of references."""
+    values = [None if text is None else json.loads(text) for text in texts]
+    referring = [place for place, text in enumerate(texts) if may_refer(text)]
+    if referring:
+        contents = await _contents({each for place in referring for each in references_in(values[place])})
+        for place in referring:
+            values[place] = filled(values[place], contents)
+    return values
+
+
+async def value_of(text: str | None) -> Any:
+    """What a column of JSON says, with values in place of references."""
+    return (await values_of([text]))[0]
+
+
+async def _contents(ids: set[int]) -> dict[int, Any]:
+    found: dict[int, Any] = {}
+    for some in batched(sorted(ids), READ_AT_ONCE):
+        rows = await Database.read(SQL.payloads_by_id(ids=list(some)))
+        contents = await values_of([row["content"] for row in rows])  # a list that was gathered may hold references
+        found |= {row["id"]: content for row, content in zip(rows, contents, strict=True)}
+    if missing := ids - found.keys():
+        raise PermanentError(f"payload {min(missing)} is gone: the run that it belonged to was deleted")
+    return found
+
+
+def refers_to_payloads(step: ClaimedStep) -> bool:
+    """Whether the row of a claimed step refers to what has to be read before its handler is called."""
+    row = step.row
+    return may_refer(row["input"]) or may_refer(row["state"]) or may_refer(row["answer"])
+
+
+async def bring_payloads(steps: Sequence[ClaimedStep]) -> None:
+    """Read what the rows of claimed steps refer to: a task's item, the state of a handler, the answer to a wait."""
+    for step in steps:
+        names = [name for name in ("input", "state", "answer") if may_refer(step.row[name])]
+        if names:
+            values = await values_of([step.row[name] for name in names])
+            step.values = dict(zip(names, values, strict=True))
+
+
+def any_large(results: Sequence[Result]) -> bool:
+    """Whether a result holds what is too large for a row."""
+    return any(
+        (isinstance(result, Completed) and result.output is not None and is_large(result.output))
+        or (isinstance(result, Parked) and result.state is not None and is_large(result.state))
+        for result in results
+    )
+
+
+async def lay_aside(results: Sequence[Result], steps: Sequence[ClaimedStep]) -> list[Result]:
+    """The results with references in place of what is too large for a row."""
+    given = {step.id: step.row["state"] for step in steps}
+    return [await _laid_aside(result, given.get(result.step_id)) for result in results]
+
+
+async def _laid_aside(result: Result, given_state: str | None) -> Result:
+    match result:
+        case Completed(output=str(text)) if is_large(text):
+            reference = await Database.transact(_write(result.step_id, text))
+            return replace(result, output=reference)
+        case Parked(state=str(text)) if is_large(text):
+            reference = await Database.transact(_write(result.step_id, text, is_state=True, given=given_state))
+            return replace(result, state=reference)
+        case _:
+            return result
+
+
+async def lay_aside_items(expanded: Expanded) -> Expanded:
+    """The tasks of a map step with references in place of items that are too large for a row."""
+    texts = {place: to_json(item) for place, item in enumerate(expanded.items)}
+    large = {place: text for place, text in texts.items() if is_large(text)}
+    items = list(expanded.items)
+    for some in batched(large.items(), WRITTEN_AT_ONCE):
+        references = await Database.transact(_write_all(expanded.step_id, [text for _, text in some]))
+        for (place, _), reference in zip(some, references, strict=True):
+            items[place] = json.loads(reference)
+    return replace(expanded, items=items)
+
+
+def _write_all(step_id: int, texts: Sequence[str]) -> Script[list[str]]:
+    references: list[str] = []
+    for text in texts:
+        references += [(yield from _write(step_id, text))]
+    return references
+
+
+def _write(step_id: int, text: str, *, is_state: bool = False, given: str | None = None) -> Script[str]:
+    """Write a payload of the step; gives the reference to it. Of states, only the last two are of use."""
+    rows = yield SQL.insert_payload_of_step(step_id=step_id, is_state=is_state, content=text, now=utcnow())
+    if is_state and may_refer(given):
+        yield SQL.delete_older_states(step_id=step_id, before=min(references_in(json.loads(given or "null"))))
+    # No row: the step was deleted. The result will find no row either.
+    return reference_to(rows[0]["id"], len(text.encode()), json.loads(text)) if rows else "null"
+
+
+def set_inputs(run_ids: Sequence[int], inputs: Sequence[str | None], now: datetime) -> Script[None]:
+    """Give new runs, in the transaction that inserts them, the inputs that are too large for their rows."""
+    for run_id, text in zip(run_ids, inputs, strict=True):
+        if text is not None:
+            rows = yield SQL.insert_payload_of_run(run_id=run_id, content=text, now=now)
+            reference = reference_to(rows[0]["id"], len(text.encode()), json.loads(text))
+            yield SQL.set_run_input(run_id=run_id, reference=reference)
+
+
+def lay_aside_gathered(step_ids: Sequence[int], now: datetime) -> Script[None]:
+    """Put references in place of the outputs of map steps, just gathered, that are too large for their rows."""
+    for row in (yield SQL.lay_aside_large_outputs(ids=step_ids, large=LARGE, now=now)):
+        yield SQL.set_step_output(step_id=row["step_id"], reference=reference_to(row["id"], row["size"]))
