@@ -201,7 +201,6 @@ async def test_what_is_held_of_a_giant_is_a_piece(monkeypatch: pytest.MonkeyPatc
         "doc": Document(hash=doc_hash, mime_type="text/plain", file_size=1, doc_meta={}),
         "places": [],
         "earlier": {"chunk": Earlier(1, {}), "embed": Earlier(2, {})},
-        "skip_reason": None,
         "step_params": {"provider": "wordllama"},
         "run_step": SimpleNamespace(step_config_id=2),
     }

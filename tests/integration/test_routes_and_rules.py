@@ -21,7 +21,6 @@ from soliplex.ingester.lib.search import Scope, SearchKind, search_documents
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.runner import Worker
-from soliplex.ingester.lib.workflow import skippable
 from soliplex.ingester.lib.workflow.arguments import Earlier
 from tests.support.engine import rows_of
 from tests.support.faults import eventually
@@ -110,12 +109,10 @@ config:
 BREAD = b"# Bread\n\nSourdough needs rye flour, water and five days of patience.\n"
 
 
-@skippable
 async def look(doc_hash: str) -> dict[str, str]:
     return {"looked_at": doc_hash}
 
 
-@skippable
 async def look_back(earlier: dict[str, Earlier]) -> dict[str, Any]:
     return {"parsed_with": earlier["parse"].params}
 
@@ -241,9 +238,9 @@ async def test_a_workflow_may_begin_with_an_address(
     steps = await steps_of(await start_fetches(batch_id, [fetch], workflow_id="from_address", param_id="quick"))
     _, ingested = steps[uri, "from_address.ingest"]
     assert isinstance(ingested, dict)
-    reason = f"the document goes on in run {ingested['continued_in']}"
+    reason = f"skipped: the document goes on in run {ingested['continued_in']}"
     for step in ("validate", "look"):
-        assert steps[uri, f"from_address.{step}"] == ("COMPLETED", {"skipped": True, "reason": reason})
+        assert steps[uri, f"from_address.{step}"] == ("COMPLETED", reason)
     doc_hash = ingested["document"]
     assert steps[doc_hash, "from_address.ingest"][1] == {"skipped": True, "reason": "the document is stored already"}
     assert steps[doc_hash, "from_address.look"] == ("COMPLETED", {"looked_at": doc_hash})
@@ -279,14 +276,14 @@ async def test_documents_are_routed_by_rules(worker: Worker, batch_id: int) -> N
 
     def reason(doc_hash: str, step: str) -> Any:
         status, output = steps[doc_hash, f"routed.{step}"]
-        assert (status, isinstance(output, dict)) == ("COMPLETED", True), steps
-        return output.get("reason") if isinstance(output, dict) else None
+        assert status == "COMPLETED", steps
+        return output if isinstance(output, str) else None
 
     assert steps[bread, "routed.route"][1] == {"branch": "short", "skips": ["parse_long"]}
     assert steps[bees, "routed.route"][1] == {"rule": 2, "branch": "long", "skips": ["parse_short"]}
-    assert reason(bread, "parse_long") == "step 'route' chose the branch 'short'"
+    assert reason(bread, "parse_long") == "skipped: step 'route' chose the branch 'short'"
     assert reason(bread, "parse_short") is None
-    assert reason(bees, "parse_short") == "step 'route' chose the branch 'long'"
+    assert reason(bees, "parse_short") == "skipped: step 'route' chose the branch 'long'"
     # What follows both branches finds what the one that was taken has made.
     assert steps[bread, "routed.chunk"][1] == {"parsed_with": {"parser": "fast"}}
     assert steps[bees, "routed.chunk"][1] == {"parsed_with": {"parser": "fast", "pages_per_part": 7}}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
     from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait
     from soliplex.ingester.lib.wf.work import ClaimedStep
-    from soliplex.ingester.lib.workflow import skippable, store_artifact
+    from soliplex.ingester.lib.workflow import store_artifact
     from soliplex.ingester.server import create_app
 
 __all__ = [
@@ -96,7 +96,6 @@ __all__ = [
     "own_pool",
     "provide",
     "send_signal",
-    "skippable",
     "start_fetches",
     "start_run",
     "stop_requested",
@@ -130,7 +129,7 @@ _ORIGINS = {
     "lib.wf.runner": ("Worker", "WorkerConfig", "at_work"),
     "lib.wf.waiting": ("Again", "Subflow", "Wait"),
     "lib.wf.work": ("ClaimedStep",),
-    "lib.workflow": ("skippable", "store_artifact"),
+    "lib.workflow": ("store_artifact",),
     "server": ("create_app",),
 }
 _MODULE_OF = {name: f"{__name__}.{module}" for module, names in _ORIGINS.items() for name in names}

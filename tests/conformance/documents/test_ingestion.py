@@ -330,8 +330,11 @@ async def test_an_upload_waits_for_a_removal_that_has_begun(
     original = asyncio.sleep
 
     async def sleep(seconds: float) -> None:
-        looked_again.set()
-        await original(0)
+        if asyncio.current_task() is deleting:
+            await original(seconds)
+        else:
+            looked_again.set()
+            await asyncio.wait([deleting])
 
     monkeypatch.setattr(ingestion.asyncio, "sleep", sleep)
     uploading = asyncio.create_task(upload("b", b"contested", batch_id))

@@ -139,12 +139,15 @@ class WorkflowDefinition:
     """The steps nothing depends on: their output is the run's."""
     stored_form: tuple[str, str] | None = field(default=None, init=False, compare=False, repr=False)
     """As `wf/stored_form.py` writes it, once somebody has asked for it."""
+    types: frozenset[str] = field(init=False, compare=False, repr=False)
+    """The types of its steps."""
     _by_key: dict[str, StepDefinition] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         needed = {dependency for step in self.steps for dependency in step.depends_on}
         object.__setattr__(self, "first_steps", tuple(step for step in self.steps if not step.depends_on))
         object.__setattr__(self, "leaf_steps", tuple(step for step in self.steps if step.key not in needed))
+        object.__setattr__(self, "types", frozenset(step.type for step in self.steps))
         object.__setattr__(self, "_by_key", {step.key: step for step in self.steps})
 
     def step(self, key: str) -> StepDefinition:

@@ -20,9 +20,10 @@ from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
 from soliplex.ingester.lib.models import Database, Isolation, RunStatus
 from soliplex.ingester.lib.models.transactions import json_of, single
 from soliplex.ingester.lib.storable import holds_escaped_nul
+from soliplex.ingester.lib.wf import graph
 from soliplex.ingester.lib.wf.conditions import Condition, Repeat
 from soliplex.ingester.lib.wf.deadlines import LONG, Deadlines
-from soliplex.ingester.lib.wf.definitions import StepDefinition
+from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import (
     CannotExecute,
     DefinitionError,
@@ -30,6 +31,7 @@ from soliplex.ingester.lib.wf.errors import (
     PoolStopped,
     UnknownDefinitionError,
 )
+from soliplex.ingester.lib.wf.extensions import deciding_types, reason_to_skip
 from soliplex.ingester.lib.wf.handlers import (
     Handler,
     StepContext,
@@ -205,6 +207,8 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
         except PermanentError as exc:
             return Decided([errored(step, exc, now) for step in steps])
     decided = _decided_by_subflows(steps, now)
+    if steps[0].deciders:
+        decided |= await insist(lambda: _decided_before(steps, now))
     if definition.when is not None:
         decided |= await _decided_by(definition.when, steps, now)
     rest = [step for step in steps if step.id not in decided] if decided else steps
@@ -304,10 +308,19 @@ def definition_of(step: ClaimedStep) -> StepDefinition:
     """
     if step.definition is None:
         try:
-            step.definition = workflow_of(step).step(step.name)
+            workflow = workflow_of(step)
+            step.definition = workflow.step(step.name)
         except NotFoundError as exc:
             raise CannotExecute(f"workflow {step.workflow_id!r} no longer has a step {step.name!r}") from exc
+        if not workflow.types.isdisjoint(deciding_types()):
+            step.deciders = _deciders(step.name, workflow)
     return step.definition
+
+
+def _deciders(step: str, workflow: WorkflowDefinition) -> dict[str, str]:
+    """Steps that may decide about this one. What runs beside them must not depend on which was quicker."""
+    before = graph.ancestors_of(step, workflow.dependencies)
+    return {each.key: each.type for each in workflow.steps if each.key in before and each.type in deciding_types()}
 
 
 async def _mapped_over(step: ClaimedStep, definition: StepDefinition) -> tuple[str, str | None]:
@@ -329,6 +342,19 @@ def _list_in(found: Any, source: str, step: ClaimedStep, definition: StepDefinit
     return found
 
 
+async def _decided_before(steps: Sequence[ClaimedStep], now: datetime) -> dict[int, Result]:
+    """What becomes, by id, of the steps that have nothing to do, since an earlier step of their run has decided so."""
+    name, deciders = steps[0].name, steps[0].deciders or {}
+    runs = {step.run_id: step for step in steps if step.parent_id is None and not step.row["repeats"]}
+    decided: dict[int, Result] = {}
+    for row in await Database.read(SQL.outputs_by_name(run_ids=sorted(runs), names=sorted(deciders))):
+        step, decider = runs[row["workflow_run_id"]], row["workflow_step_name"]
+        reason = reason_to_skip(name, decider, deciders[decider], await value_of(row["output"]))
+        if reason is not None:
+            decided.setdefault(step.id, _skipped(step, reason, reason, now))
+    return decided
+
+
 async def _decided_by(when: Condition, steps: Sequence[ClaimedStep], now: datetime) -> dict[int, Result]:
     """What becomes, by id, of the steps for which the condition does not hold, or cannot be evaluated.
 
@@ -340,20 +366,20 @@ async def _decided_by(when: Condition, steps: Sequence[ClaimedStep], now: dateti
     for step, known in zip(asked, names, strict=True):
         try:
             if not when.holds(known):
-                decided[step.id] = _skipped(step, when, now)
+                decided[step.id] = _skipped(step, f"{when.text} is false", when.text, now)
         except PermanentError as exc:
             decided[step.id] = errored(step, exc, now)
     return decided
 
 
-def _skipped(step: ClaimedStep, when: Condition, now: datetime) -> Completed:
+def _skipped(step: ClaimedStep, why: str, noted: str, now: datetime) -> Completed:
     meta = json_of(step.row, "status_meta") or {}
     return Completed(
         step_id=step.id,
         run_id=step.run_id,
         lease=step.lease,
-        message=f"skipped: {when.text} is false",
-        meta={**meta, "skipped": when.text},
+        message=storable_text(f"skipped: {why}")[:LONGEST_MESSAGE],
+        meta={**meta, "skipped": noted},
         started_at=now,
         run=step.run,
     )

@@ -6,6 +6,7 @@ what they bring. While such a module is imported, it registers:
 
     handlers.provide(name, loader)       a value that handlers may ask for by name
     own_pool(step_type, size)            a pool of its own for a type of step, in workers that are given no pools
+    decides(step_type, reason)           which steps have nothing to do after a step of a type has decided so
     operations.belonging.set_owner(it)   who is told when the work in a run group ends, and when there is work again
 """
 
@@ -13,17 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import ConfigurationError
 from soliplex.ingester.lib.wiring import current_wiring
 
 type PoolSize = Callable[[Settings], int]
+type Reason = Callable[[str, str, Any], str | None]
+"""Of a step's key, the key of the step that decided, and what that gave: why the step has nothing to do, if so."""
 
 _loaded: Final = set[str]()
 _own_pools: Final = dict[str, PoolSize]()
+_reasons: Final = dict[str, Reason]()
 
 
 def load_extensions(settings: Settings) -> None:
@@ -58,3 +62,18 @@ def own_pools(settings: Settings) -> dict[str, int]:
     """The types of steps that have a pool of their own, and the size of each."""
     load_extensions(settings)
     return {step_type: size(settings) for step_type, size in _own_pools.items()}
+
+
+def decides(step_type: str, reason: Reason) -> None:
+    """Let steps of this type decide which of those that follow them are skipped."""
+    _reasons[step_type] = reason
+
+
+def deciding_types() -> Collection[str]:
+    """The types of steps that decide which of those that follow them are skipped."""
+    return _reasons.keys()
+
+
+def reason_to_skip(step: str, decided_by: str, step_type: str, output: Any) -> str | None:
+    """Why the step has nothing to do after a step of this type has decided; None where it has."""
+    return _reasons[step_type](step, decided_by, output)

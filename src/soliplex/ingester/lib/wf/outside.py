@@ -34,6 +34,7 @@ from soliplex.ingester.lib.wf.execution import (
     storable_json,
     with_repeats,
 )
+from soliplex.ingester.lib.wf.extensions import extensions_loaded
 from soliplex.ingester.lib.wf.handlers import inputs_of, parameters_of
 from soliplex.ingester.lib.wf.operations.claim import BY_NAME
 from soliplex.ingester.lib.wf.progress import checked_report, write_reports
@@ -107,6 +108,7 @@ async def claim_tasks(
 ) -> Claimed:
     """Take up to `limit` steps of these types; where there are none, wait so many seconds for one."""
     _check(name, types, limit, lease_for, wait)
+    await extensions_loaded()
     doorbell = Doorbell(lambda kind: kind in types)
     loop = asyncio.get_running_loop()
     until, rings = loop.time() + wait, doorbell.rings

@@ -35,7 +35,7 @@ from soliplex.ingester.lib.wf import operations, outside
 from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
-from soliplex.ingester.lib.wf.extensions import own_pools
+from soliplex.ingester.lib.wf.extensions import extensions_loaded, own_pools
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
@@ -191,6 +191,7 @@ class Worker:
         try:
             # What is held under our name was another's, who is dead: we have the lock that it would hold.
             await operations.give_back_all(self.id, now=self._clock())
+            await extensions_loaded()
             await learn_definitions()
             await self._check_in()
         except BaseException:

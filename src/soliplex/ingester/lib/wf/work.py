@@ -50,6 +50,8 @@ class ClaimedStep:
     run: Row
     definition: StepDefinition | None = None
     """The step as its workflow defines it, once somebody has looked it up (`execution.definition_of`)."""
+    deciders: Mapping[str, str] | None = None
+    """Steps before this one that may have decided that it has nothing to do: their types, by their keys."""
     company: Company | None = None
     """The steps that were claimed along with this one."""
     outputs: Mapping[str, Any] | None = None

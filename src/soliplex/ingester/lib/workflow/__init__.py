@@ -5,7 +5,7 @@
     arrays       artifacts that are long lists, read and written in pieces
     weighing     how large a step's document is, so that a giant shares no call with others
     executing    which step is being executed, for handlers that store something of their own
-    skipping     steps that have nothing to do, since an earlier one sent the document elsewhere
+    skipping     which steps have nothing to do, since an earlier one sent the document elsewhere
     ingesting · validating · parsing · chunking · embedding · storing · enriching · routing      one step each
     events       handlers of lifecycle events
     extension    what the engine is given of all this: arguments, pools, the keeper of batches
@@ -24,7 +24,6 @@ from soliplex.ingester.lib.workflow.events import log_event
 from soliplex.ingester.lib.workflow.ingesting import ingest_document
 from soliplex.ingester.lib.workflow.parsing import parse_document, split_parse_document
 from soliplex.ingester.lib.workflow.routing import route_document
-from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.storing import save_to_rag
 from soliplex.ingester.lib.workflow.validating import validate_document
 
@@ -38,7 +37,6 @@ __all__ = [
     "parse_document",
     "route_document",
     "save_to_rag",
-    "skippable",
     "split_parse_document",
     "store_artifact",
     "validate_document",

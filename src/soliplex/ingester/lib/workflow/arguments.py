@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from soliplex.ingester.lib.models import Database, Document, DocumentURI, loaded
 from soliplex.ingester.lib.models.transactions import Rows, json_of
-from soliplex.ingester.lib.wf.handlers import provide, workflow_of
+from soliplex.ingester.lib.wf.handlers import provide
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow import executing
-from soliplex.ingester.lib.workflow.skipping import Decision, decisions_of, reason_to_skip
 from soliplex.ingester.lib.workflow.sql import SQL
 
 
@@ -60,19 +59,17 @@ class Earlier(NamedTuple):
 
 async def _earlier(steps: Sequence[ClaimedStep]) -> list[dict[str, Earlier]]:
     rows = await Database.read(SQL.configs_of_runs(ids=sorted({step.run_id for step in steps})))
-    decisions = await decisions_of(steps)
-    return [_before(step, rows, decisions.get(step.run_id, ())) for step in steps]
+    return [_before(step, rows) for step in steps]
 
 
-def _before(step: ClaimedStep, rows: Rows, decisions: Sequence[Decision]) -> dict[str, Earlier]:
+def _before(step: ClaimedStep, rows: Rows) -> dict[str, Earlier]:
     mine = [
         row
         for row in rows
-        if row["workflow_run_id"] == step.run_id and row["workflow_step_number"] < step.row["workflow_step_number"]
+        if row["workflow_run_id"] == step.run_id
+        and row["workflow_step_number"] < step.row["workflow_step_number"]
+        and not row["is_skipped"]
     ]
-    if decisions:
-        workflow = workflow_of(step)
-        mine = [row for row in mine if reason_to_skip(row["workflow_step_name"], workflow, decisions) is None]
     return {row["step_type"]: Earlier(row["step_config_id"], json_of(row, "config_json") or {}) for row in mine}
 
 

@@ -22,7 +22,6 @@ from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handle
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arrays import PIECE, ArrayFile
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, encoded, the_step
-from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.weighing import characters_of
 
 DOCUMENTS_AT_ONCE: Final = 16
@@ -33,7 +32,6 @@ CHARACTERS_AT_ONCE: Final = 4 << 20
 """In a call of several documents."""
 
 
-@skippable
 @batch_handler(limit=DOCUMENTS_AT_ONCE, wants={"earlier"}, weights=Weights(characters_of, most=CHARACTERS_AT_ONCE))
 async def chunk_document(batch: list[StepContext], processes: ProcessPool) -> list[Any]:
     """Cut parsed documents into chunks. One that cannot be read fails alone."""

@@ -25,7 +25,6 @@ from soliplex.ingester.lib.workflow.artifacts import (
     the_step,
     write_json,
 )
-from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 DOCUMENTS_AT_ONCE: Final = 64
@@ -37,7 +36,6 @@ FEW_CHUNKS: Final = 4
 """Whose vectors are soon written as JSON."""
 
 
-@skippable
 @batch_handler(
     limit=DOCUMENTS_AT_ONCE, wants={"doc", "places", "earlier"}, weights=Weights(chunks_of, most=CHUNKS_AT_ONCE)
 )

@@ -14,14 +14,12 @@ from soliplex.ingester.lib.wf.errors import PermanentError, StepTimeout
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arguments import Earlier
 from soliplex.ingester.lib.workflow.artifacts import required, the_step
-from soliplex.ingester.lib.workflow.skipping import skippable
 
 _APPLY: Final = "soliplex.ingester.lib.enrichment.apply_rules"
 LONGEST: Final = 60.0
 """Seconds that all rules together may take: a pattern that takes longer on one document will not end at all."""
 
 
-@skippable
 async def enrich_document(
     doc: Document | None,
     doc_hash: str,

@@ -23,7 +23,6 @@ from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.lib.storage.errors import NoRoomError
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
-from soliplex.ingester.lib.workflow.skipping import skipped
 
 STORED_ALREADY: Final = "the document is stored already"
 
@@ -65,7 +64,7 @@ async def ingest_document(
     What may pass, such as a server that does not answer, is tried again; what stays, such as 404, fails at once.
     """
     if doc_hash is not None:
-        return skipped(STORED_ALREADY)
+        return {"skipped": True, "reason": STORED_ALREADY}
     options, wanted = IngestOptions.read(step_params), _input_of(workflow_run)
     ingested = await _fetch(wanted, workflow_run, _limit(options))
     following = _following(options, workflow_def)

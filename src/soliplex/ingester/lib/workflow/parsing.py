@@ -31,7 +31,6 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, required
 from soliplex.ingester.lib.workflow.reading import Share, StepTime, read_in_process, time_to_read, tried_twice
-from soliplex.ingester.lib.workflow.skipping import skippable
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +45,6 @@ SECOND_BACKEND: Final = "pypdfium2"
 """Reads PDFs that crash the first, with less of their structure."""
 
 
-@skippable
 async def parse_document(
     run_step: RunStep,
     doc: Document | None,
@@ -60,7 +58,6 @@ async def parse_document(
     return await _parse_and_keep(run_step, doc, doc_hash, step_params, means, split=False)
 
 
-@skippable
 async def split_parse_document(
     run_step: RunStep,
     doc: Document | None,

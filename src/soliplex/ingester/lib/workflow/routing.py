@@ -26,7 +26,6 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arguments import Earlier
 from soliplex.ingester.lib.workflow.artifacts import required
-from soliplex.ingester.lib.workflow.skipping import skippable
 
 _COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
 PDF: Final = "application/pdf"
@@ -34,7 +33,6 @@ ROUTED_FROM: Final = "routed_from"
 """Where a run's parameters keep the workflows that its document came through."""
 
 
-@skippable
 async def route_document(
     doc: Document | None,
     doc_hash: str,

@@ -42,7 +42,6 @@ from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.arrays import items_of, read_short
 from soliplex.ingester.lib.workflow.artifacts import decoded, each_alone, required, the_step, write_json
-from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 MOST_IN_A_COMMIT: Final = 500
@@ -59,7 +58,6 @@ REPLACED: Final = {"skipped": True, "reason": "another version has taken its pla
 """What a step says whose document was overtaken. Stored after the newer version, it would stand beside it for ever."""
 
 
-@skippable
 @batch_handler(
     limit=MOST_IN_A_COMMIT, wants={"doc", "places", "earlier"}, weights=Weights(chunks_of, most=CHUNKS_IN_A_COMMIT)
 )

@@ -15,7 +15,6 @@ from soliplex.ingester.lib.validation import Validated, validate
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import required
 from soliplex.ingester.lib.workflow.reading import Share, StepTime, read_in_process, time_to_read, tried_twice
-from soliplex.ingester.lib.workflow.skipping import skippable
 from soliplex.ingester.lib.workflow.sql import SQL
 
 SHORT: Final = 1 << 20
@@ -23,7 +22,6 @@ SHORT: Final = 1 << 20
 _VALIDATE: Final = "soliplex.ingester.lib.validation.checking.validate_blocking"
 
 
-@skippable
 async def validate_document(
     run_step: RunStep,
     doc: Document | None,

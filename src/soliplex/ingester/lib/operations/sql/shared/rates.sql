@@ -13,4 +13,4 @@ SELECT r.id, d.mime_type, d.file_size FROM workflowrun r JOIN document d ON d.ha
 -- :name executed_steps
 SELECT workflow_run_id, step_type, start_date, completed_date, CAST(output AS text) AS output FROM runstep
  WHERE workflow_run_id {among ids} AND parent_step_id IS NULL AND status = 'COMPLETED'
-   AND start_date IS NOT NULL;
+   AND start_date IS NOT NULL AND (status_meta ->> 'skipped') IS NULL;

@@ -25,3 +25,10 @@ RETURNING id, workflow_run_id, parent_step_id, optional, workflow_step_name;
 SELECT e.step_id, d.workflow_step_name, CAST(d.output AS text) AS output
   FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
  WHERE e.step_id {among ids};
+
+-- What these steps of these runs gave, those that have completed.
+-- :name outputs_by_name
+SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
+ WHERE workflow_run_id {among run_ids} AND parent_step_id IS NULL AND status = 'COMPLETED'
+   AND workflow_step_name {among names}
+ ORDER BY workflow_run_id, workflow_step_number;

@@ -9,7 +9,7 @@ SELECT id, doc_hash, uri, source, version, batch_id FROM documenturi
 
 -- :name configs_of_runs
 SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_type, s.step_config_id,
-       CAST(c.config_json AS text) AS config_json
+       CAST(c.config_json AS text) AS config_json, (s.status_meta ->> 'skipped') IS NOT NULL AS is_skipped
   FROM runstep s JOIN stepconfig c ON c.id = s.step_config_id
  WHERE s.workflow_run_id {among ids} AND s.parent_step_id IS NULL
  ORDER BY s.workflow_run_id, s.workflow_step_number;
@@ -17,7 +17,7 @@ SELECT s.workflow_run_id, s.workflow_step_number, s.workflow_step_name, s.step_t
 -- :name step_is_held
 SELECT 1 FROM runstep WHERE id = :id AND lease_token = :lease;
 
--- What the steps of these types gave: such as what they decided about those that follow them.
+-- What the steps of these types gave.
 -- :name outputs_of_runs
 SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
  WHERE workflow_run_id {among ids} AND parent_step_id IS NULL AND status = 'COMPLETED'
