@@ -85,12 +85,13 @@ def test_an_unknown_command_is_answered_with_the_nearest(cli: Run) -> None:
 def test_good_settings_are_shown_with_where_they_came_from(cli: Run, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("WORKER_TASK_COUNT=7\n")
     (tmp_path / "api_key").write_text("hush")
-    url = "postgresql://someone:hush@localhost/soliplex"
+    name = "a-name-that-fills-more-than-one-line-of-a-terminal" * 5
+    url = f"postgresql://someone:hush@localhost/{name}"
     answer = cli("validate-settings", DOC_DB_URL=url)
     assert answer.returncode == 0
     assert "hush" not in answer.stdout
     rows = {cells[1]: cells[2:4] for line in answer.stdout.splitlines() if len(cells := columns(line)) > 3}
-    assert rows["DOC_DB_URL"] == ["postgresql+asyncpg://someone:***@localhost/soliplex", "environment"]
+    assert rows["DOC_DB_URL"] == [f"postgresql+asyncpg://someone:***@localhost/{name}", "environment"]
     assert rows["WORKER_TASK_COUNT"] == ["7", ".env"]
     assert rows["API_KEY"] == ["**********", "secret file"]
     assert rows["LOG_LEVEL"] == ["INFO", "default"]

@@ -133,8 +133,9 @@ async def test_a_private_database_is_seen_by_sessions_and_scripts_alike_and_leav
 async def test_closing_leaves_no_thread(tmp_path: Path) -> None:
     await Database.initialize(f"sqlite+aiosqlite:///{tmp_path}/a.db")
     await Database.transact(single(checking_in("one")))
-    opened = [thread for thread in threading.enumerate() if thread.name.startswith("sqlite-scripts")]
-    assert opened
+    await Database.read(SQL.last_checkins())
+    opened = [thread for thread in threading.enumerate() if thread.name.startswith(("sqlite-scripts", "sqlite-reads"))]
+    assert len(opened) == 2
     await Database.close()
     for thread in opened:
         thread.join(5)
@@ -416,6 +417,32 @@ async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
         async with asyncio.timeout(5):
             assert await workers() == ["before"]
     assert await workers() == ["before", "not yet"]
+
+
+async def test_a_read_waits_neither_for_a_writer_nor_for_a_script_that_does(database: type[Database]) -> None:
+    await database.transact(single(checking_in("before")))
+    async with database.session() as writing:
+        writing.add(WorkerCheckin(id="not yet"))
+        await writing.flush()
+        waiting = asyncio.create_task(database.transact(single(checking_in("not yet"))))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert [row["id"] for row in await database.read(SQL.last_checkins())] == ["before"]
+        assert not waiting.done()
+    await waiting
+    assert sorted(row["id"] for row in await database.read(SQL.last_checkins())) == ["before", "not yet"]
+
+
+async def test_as_many_reads_at_once_as_there_are_see_the_same(database: type[Database]) -> None:
+    await database.transact(single(checking_in("one")))
+    found = await asyncio.gather(*(database.read(SQL.last_checkins()) for _ in range(50)))
+    assert [[row["id"] for row in rows] for rows in found] == [["one"]] * 50
+
+
+async def test_a_read_refuses_to_write_on_sqlite(tmp_path: Path) -> None:
+    await Database.initialize(f"sqlite+aiosqlite:///{tmp_path}/a.db")
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        await Database.read(checking_in("one"))
 
 
 async def test_a_link_waits_for_another_writer_without_holding_up_the_loop(tmp_path: Path) -> None:

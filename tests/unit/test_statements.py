@@ -67,7 +67,7 @@ def test_a_statement_of_one_database_is_named_with_it_and_refuses_the_other(tmp_
         _ = found.sqlite.pick
     link = ThreadLink(sqlite3.connect(":memory:", check_same_thread=False), ThreadPoolExecutor(1))
     with pytest.raises(WrongDatabaseError, match="no statement 'pick' for SQLite"):
-        asyncio.run(link.read(found.postgres.pick(a=1)))
+        asyncio.run(link.transact(single(found.postgres.pick(a=1))))
     asyncio.run(link.close())
 
 

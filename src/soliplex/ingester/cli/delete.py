@@ -9,7 +9,7 @@ import typer
 from soliplex.ingester.cli.groups import tell
 from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, console, counted, echo, line, print_json
-from soliplex.ingester.lib.errors import ConflictError
+from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,23 +37,22 @@ async def delete(
     """Delete documents, or all of a source.
 
     What is stored of them goes, their versions and their entries in RAG databases too; a document that lives at
-    another URI stays there. Deletes nothing if one of the URIs is not known.
+    another URI stays there. Deletes nothing if one of the URIs, or the source, is not known.
     """
     if not uris and source is None:
         raise typer.BadParameter("say which URIs, or with --source that all of a source is to go", param_hint="URI")
     async with open_target(server, tell) as target:
         chosen = await _chosen(target, uris or [], source or "files")
-        if chosen and not dry_run:
+        deleted = 0
+        if not dry_run:
             _see_that_it_is_meant(chosen, source or "files", is_whole=not uris, is_sure=yes)
             deleted = await target.delete(source or "files", chosen)
-        else:
-            deleted = 0
     if as_json:
         print_json({"source": source or "files", "uris": chosen, "deleted": deleted, "dry_run": dry_run})
     elif dry_run:
         _list(chosen)
     else:
-        echo(f"{counted(deleted, 'document')} deleted" if chosen else f"nothing is known of the source {source!r}")
+        echo(f"{counted(deleted, 'document')} deleted")
 
 
 async def _chosen(target: Installation, uris: Sequence[str], source: str) -> list[str]:
@@ -61,7 +60,10 @@ async def _chosen(target: Installation, uris: Sequence[str], source: str) -> lis
     from soliplex.ingester.installation.known_uris import known_uris
 
     if not uris:
-        return await target.uris_below(source, "")
+        found = await target.uris_below(source, "")
+        if not found:
+            raise NotFoundError("source", source)
+        return found
     return await known_uris(target, uris, source, place=as_options)
 
 

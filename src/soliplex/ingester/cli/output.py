@@ -21,7 +21,9 @@ from soliplex.ingester.lib.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.measure import Measurement
     from rich.segment import Segment
+    from rich.table import Table
     from rich.text import Text
 
 type Row = Mapping[str, Any]
@@ -29,9 +31,9 @@ type Row = Mapping[str, Any]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Show at most so many; 0 shows all.")]
 
-_PIPE_WIDTH = 200
 _UNBOUNDED = 100_000
-"""Columns of a terminal that no table fills."""
+"""Columns of a terminal that no table fills. rich needs a number."""
+_PIPE_WIDTH = _UNBOUNDED
 _MINUTE, _HOUR = 60, 3600
 _KIBI = 1024
 
@@ -121,13 +123,17 @@ def print_rows(
     for row in plain:
         table.add_row(*(line(as_cell(row.get(field)), _style(row.get(field))) for field in columns.values()))
     out = console()
-    unbounded = out.options.update(max_width=_UNBOUNDED)
-    if not out.is_terminal or out.measure(table, options=unbounded).maximum <= out.width:
+    if widths_of(table, out).maximum <= out.width:
         out.print(table)
     else:
         _print_records(out, [[(heading, row.get(field)) for heading, field in columns.items()] for row in plain])
     if total is not None and total > len(rows):
         echo(f"{len(rows):,} of {total:,} are shown; --limit 0 shows all")
+
+
+def widths_of(table: Table, out: Console) -> Measurement:
+    """How many columns a table needs: to show each value in one line, and at least, to cut no word in two."""
+    return out.measure(table, options=out.options.update(max_width=_UNBOUNDED))
 
 
 def _print_records(out: Console, rows: Sequence[Sequence[tuple[str, object]]]) -> None:
@@ -142,7 +148,7 @@ def _print_records(out: Console, rows: Sequence[Sequence[tuple[str, object]]]) -
 
 
 def print_facts(facts: Row, *, as_json: bool) -> None:
-    """Print what is known about one thing, a line for each fact."""
+    """Print what is known about one thing, a line for each fact. Where there is room, long ones are wrapped."""
     from rich.table import Table
 
     if as_json:
@@ -153,7 +159,21 @@ def print_facts(facts: Row, *, as_json: bool) -> None:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(line(name), line(as_cell(value), _style(value)))
-    console().print(table)
+    out = console()
+    if widths_of(table, out).minimum <= out.width:
+        out.print(table)
+    else:
+        print_unwrapped(out, [(name, as_cell(value)) for name, value in facts.items()])
+
+
+def print_unwrapped(out: Console, rows: Iterable[Sequence[str]]) -> None:
+    """A line for each row, its first cell as a heading. The terminal may wrap a line, so what is copied stays whole."""
+    cells = [[line(cell) for cell in row] for row in rows]
+    width = max((first.cell_len for first, *_ in cells), default=0)
+    for first, *others in cells:
+        first.stylize("bold")
+        first.pad_right(width - first.cell_len)
+        out.print(first, *others, soft_wrap=True)
 
 
 def fields_of(row: object) -> Row:

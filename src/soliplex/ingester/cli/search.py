@@ -97,9 +97,10 @@ def _print(found: list[Hit]) -> None:
     if not found:
         out.print("Nothing was found.")
     for number, hit in enumerate(found, start=1):
-        out.print(Text.assemble(line(f"{number}. {hit.title or hit.uri or ''}", "bold"), line(_place(hit), "cyan")))
+        heading = line(f"{number}. {hit.title or hit.uri or ''}", "bold")
+        out.print(Text.assemble(heading, line(_place(hit), "cyan")), soft_wrap=True)
         for uri in _uris(hit):
-            out.print(Padding(line(uri, "dim"), (0, 0, 0, 3), expand=False))
+            out.print(line(f"   {uri}", "dim"), soft_wrap=True)
         out.print(Padding(line(hit.snippet), (0, 0, 1, 3), expand=False))
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.output import AsJson, console, echo, echo_lines, print_json
+from soliplex.ingester.cli.output import AsJson, console, echo, echo_lines, line, print_json, print_unwrapped, widths_of
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.config import Report, Settings
+    from soliplex.ingester.lib.config.fields import Leaf
 
 STANDARD_OUTPUT = Path("-")
 
@@ -65,8 +66,8 @@ def init_config(
         source = shipped_config_dir(kind)
         if not source.is_dir():
             raise NotFoundError("shipped configuration", str(source))
-        for line in copy_files(source, target / kind, force=force):
-            echo(line)
+        for told in copy_files(source, target / kind, force=force):
+            echo(told)
 
 
 def copy_files(source: Path, target: Path, *, force: bool) -> Iterator[str]:
@@ -99,17 +100,25 @@ def _print_report(report: Report) -> None:
 
 
 def _print_table(settings: Settings, report: Report) -> None:
-    from rich.table import Column, Table
+    from rich.table import Table
 
     from soliplex.ingester.lib.config.fields import as_text
     from soliplex.ingester.lib.config.reference import settings_by_area
 
-    table = Table(Column("setting", no_wrap=True), Column("value", overflow="fold"), Column("from", no_wrap=True))
-    for area in settings_by_area().values():
+    def row(leaf: Leaf) -> tuple[str, str, str]:
+        return leaf.name, as_text(leaf.value_in(settings)), report.origins[leaf.name]
+
+    areas = [[row(leaf) for leaf in area] for area in settings_by_area().values()]
+    table = Table("setting", "value", "from")
+    for area in areas:
         table.add_section()
-        for leaf in area:
-            table.add_row(leaf.name, as_text(leaf.value_in(settings)), report.origins[leaf.name])
-    console().print(table)
+        for cells in area:
+            table.add_row(*map(line, cells))
+    out = console()
+    if widths_of(table, out).maximum <= out.width:
+        out.print(table)
+    else:
+        print_unwrapped(out, [(name, value, f"({origin})") for area in areas for name, value, origin in area])
 
 
 def _as_json(report: Report) -> dict[str, Any]:

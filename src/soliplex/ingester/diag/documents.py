@@ -9,6 +9,7 @@ import typer
 from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.groups import page_of
 from soliplex.ingester.cli.output import AsJson, Limit, fields_of, print_facts, print_json, print_rows
+from soliplex.ingester.lib.errors import NotFoundError
 
 Hash = Annotated[str, typer.Argument(metavar="HASH", help="The document's hash, as in sha256-2cf24…")]
 
@@ -40,6 +41,8 @@ async def list_documents(
             page = await operations.documents_of_batch(batch, paging=page_of(limit))
         else:
             page = await operations.documents_of_source(source or "", paging=page_of(limit))
+            if not page.total:
+                raise NotFoundError("source", source)
     print_rows(page.items, _URIS, as_json=as_json, nothing="no documents", total=page.total)
 
 
@@ -49,12 +52,14 @@ async def find_documents(
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Find documents by a part of their URI."""
+    """Find documents by a part of their URI. Exit code 1 if there are none."""
     from soliplex.ingester.lib import operations
 
     async with open_database():
         page = await operations.find_documents(text, paging=page_of(limit))
     print_rows(page.items, _URIS, as_json=as_json, nothing=f"no URI contains {text!r}", total=page.total)
+    if not page.total:
+        raise typer.Exit(1)
 
 
 async def document_info(doc_hash: Hash, *, as_json: AsJson = False) -> None:

@@ -73,7 +73,11 @@ _ACTIVITY = {
 
 async def list_groups(*, batch: BatchId = None, limit: Limit = 50, as_json: AsJson = False) -> None:
     """List run groups, the newest first."""
+    from soliplex.ingester.lib.operations import get_batch
+
     async with open_database():
+        if batch is not None:
+            await get_batch(batch)
         await print_groups(limit, as_json=as_json, batch_id=batch)
 
 
@@ -124,9 +128,14 @@ async def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List workflow runs, the newest first."""
+    from soliplex.ingester.lib.operations import get_batch
     from soliplex.ingester.lib.wf import views
 
     async with open_database():
+        if batch is not None:
+            await get_batch(batch)
+        if group is not None:
+            await views.get_run_group(group)
         page = await views.list_runs(batch_id=batch, run_group_id=group, status=status, paging=page_of(limit))
     print_rows(page.items, _RUNS, as_json=as_json, nothing="no workflow runs", total=page.total)
 

@@ -97,10 +97,8 @@ class DatabaseSettings(GeneralSettings):
         json_schema_extra={"default": "sqlite+aiosqlite:///{DATA_DIR}/documents.db"},
         repr=False,
     )
-    db_pool_size: Count = Field(default=10, description="Connections kept open per process (PostgreSQL).")
-    db_max_overflow: CountOrNone = Field(
-        default=10, description="Connections opened beyond the pool under load (PostgreSQL)."
-    )
+    db_pool_size: Count = Field(default=10, description="Connections kept open per process.")
+    db_max_overflow: CountOrNone = Field(default=10, description="Connections opened beyond the pool under load.")
     db_pool_recycle_seconds: Seconds = Field(default=3600, description="Age at which a pooled connection is replaced.")
     sqlite_busy_timeout_seconds: Seconds = Field(
         default=30, description="Longest wait for another writer's lock (SQLite)."

@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,15 @@ from soliplex.ingester.lib.config import DatabaseSettings
 from soliplex.ingester.lib.errors import ConfigurationError, IngesterError
 from soliplex.ingester.lib.models import connecting
 from soliplex.ingester.lib.models.statements import Call
-from soliplex.ingester.lib.models.transactions import Link, LoopLink, PostgresLink, Rows, Script, ThreadLink
+from soliplex.ingester.lib.models.transactions import (
+    Link,
+    LoopLink,
+    PostgresLink,
+    Rows,
+    Script,
+    SqliteReaders,
+    ThreadLink,
+)
 from soliplex.ingester.lib.wiring import current_wiring
 
 
@@ -51,6 +60,8 @@ class _Open:
     engine: AsyncEngine
     busy_timeout: float
     scripts: ThreadLink | None = None
+    """None on PostgreSQL, as `readers`."""
+    readers: SqliteReaders | None = None
     temporary: Path | None = None
     number: int = field(default_factory=count().__next__)
 
@@ -168,10 +179,10 @@ class Database:
 
     @classmethod
     async def read(cls, call: Call) -> Rows:
-        """Run one statement that only reads."""
+        """The rows of one statement that only reads. It waits for no transaction that writes."""
         opened = cls._opened()
-        if opened.scripts is not None:
-            return await opened.scripts.read(call)
+        if opened.readers is not None:
+            return await opened.readers.read(call)
         async with opened.engine.connect() as connection:
             raw: Any = await connection.get_raw_connection()
             return await PostgresLink(raw.driver_connection).read(call)
@@ -230,7 +241,8 @@ async def _open(url: sa.URL, settings: DatabaseSettings) -> _Open:
         thread.submit(_close_if_opened, opening)  # after the opening, which may be under way
         thread.shutdown(wait=False)
         raise
-    return _Open(url, _sqlite_engine(location, settings), busy, ThreadLink(connection, thread), temporary)
+    readers = SqliteReaders(partial(_reading_connection, location, busy), settings.db_pool_size)
+    return _Open(url, _sqlite_engine(location, settings), busy, ThreadLink(connection, thread), readers, temporary)
 
 
 def _close_if_opened(opening: Future[sqlite3.Connection]) -> None:
@@ -241,6 +253,8 @@ def _close_if_opened(opening: Future[sqlite3.Connection]) -> None:
 
 async def _close(opened: _Open) -> None:
     try:
+        if opened.readers is not None:
+            await opened.readers.close()
         if opened.scripts is not None:
             await opened.scripts.close()
     finally:
@@ -320,9 +334,18 @@ def _sqlite_engine(url: sa.URL, settings: DatabaseSettings) -> AsyncEngine:
     return engine
 
 
-def _script_connection(url: sa.URL, busy_timeout: float) -> sqlite3.Connection:
+def _reading_connection(url: sa.URL, busy_timeout: float) -> sqlite3.Connection:
+    """A connection that any thread may use, one after the other, and that refuses to write."""
+    connection = _script_connection(url, busy_timeout, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _script_connection(url: sa.URL, busy_timeout: float, *, check_same_thread: bool = True) -> sqlite3.Connection:
     assert url.database
-    connection = sqlite3.connect(url.database, isolation_level=None, cached_statements=256)
+    connection = sqlite3.connect(
+        url.database, isolation_level=None, cached_statements=256, check_same_thread=check_same_thread
+    )
     connection.row_factory = sqlite3.Row
     try:
         for pragma in connecting.sqlite_pragmas(busy_timeout):

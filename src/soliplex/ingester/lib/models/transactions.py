@@ -14,6 +14,9 @@ at a twentieth of its speed:
 - `LoopLink`: on the event loop itself, for the worker's claims and results. Their transactions take milliseconds, and a
   thread would spend most of those handing the interpreter's lock to and fro, row by row. Only waiting for another
   writer would block the loop, so it does not wait there: it tries again after a pause.
+
+A single statement that only reads needs no script. On SQLite `SqliteReaders` runs it beside the scripts, on a
+connection of its own: in WAL mode a reader waits for no writer.
 """
 
 from __future__ import annotations
@@ -133,22 +136,9 @@ class ThreadLink:
         self._thread = thread
 
     async def transact[R](self, script: Script[R]) -> R:
-        return await self._hop(self._run, script)
-
-    async def read(self, call: Call) -> Rows:
-        return await self._hop(_read_on_sqlite, self._connection, call)
-
-    async def _hop[**P, R](self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
         # Scripts ask for the registry and the database of the caller's wiring, which the thread knows by its context.
-        work = partial(copy_context().run, partial(function, *arguments, **options))
-        hop = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        try:
-            return await asyncio.shield(hop)
-        except asyncio.CancelledError:
-            # The thread cannot be stopped in mid-transaction: whoever cancelled waits until it has ended one way or the
-            # other.
-            await asyncio.wait([hop])
-            raise
+        context, run = copy_context(), partial(self._run, script)
+        return await _hop(self._thread, lambda: context.run(run))
 
     def _run[R](self, script: Script[R]) -> R:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -156,9 +146,52 @@ class ThreadLink:
 
     async def close(self) -> None:
         try:
-            await self._hop(self._connection.close)
+            await _hop(self._thread, self._connection.close)
         finally:
             self._thread.shutdown(wait=False)
+
+
+class SqliteReaders:
+    """Runs single statements that only read, each in one hop to a thread, at most `most` at once.
+
+    Connections are opened when as many reads run at once. The one that was used last is taken first, since its cache
+    holds what the last reads needed.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], most: int) -> None:
+        self._connect = connect
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="sqlite-reads")
+        self._idle: list[sqlite3.Connection] = []
+
+    async def read(self, call: Call) -> Rows:
+        return await _hop(self._threads, partial(self._read, call))
+
+    def _read(self, call: Call) -> Rows:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            return _read_on_sqlite(connection, call)
+        finally:
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Close the connections, once the reads that are under way have ended."""
+        await asyncio.to_thread(self._threads.shutdown)
+        while self._idle:
+            self._idle.pop().close()
+
+
+async def _hop[R](threads: ThreadPoolExecutor, work: Callable[[], R]) -> R:
+    hop = asyncio.get_running_loop().run_in_executor(threads, work)
+    try:
+        return await asyncio.shield(hop)
+    except asyncio.CancelledError:
+        # A thread cannot be stopped in mid-statement: whoever cancelled waits until the work has ended one way or the
+        # other.
+        await asyncio.wait([hop])
+        raise
 
 
 class LoopLink:

@@ -17,7 +17,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.batches import get_batch
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.storable import checked_integer, checked_name, checked_uri, see_storable_text, unstorable_in
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, Page, Paging
 from soliplex.ingester.lib.wf.views.paging import read_page
@@ -56,12 +56,12 @@ async def uris_below(source: str, beginning: str = "", *, after: str = "", most:
     )
     for field, text in {"uri_prefix": beginning, "after": after}.items():
         see_storable_text(field, text)
-    return [row["uri"] for row in await read(call)]
+    return [row["uri"] for row in await Database.read(call)]
 
 
 async def list_sources() -> list[KnownSource]:
     """The sources that documents come from, by name."""
-    return [KnownSource(row["source"], row["uris"]) for row in await read(SQL.sources())]
+    return [KnownSource(row["source"], row["uris"]) for row in await Database.read(SQL.sources())]
 
 
 async def find_documents(pattern: str, *, paging: Paging = FIRST_ROWS) -> Page[DocumentURI]:

@@ -12,7 +12,7 @@ from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.embedding import EmbeddingRefusedError
 from soliplex.ingester.lib.models import Database, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.operations.documents_of_runs import documents_of
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.parsing.errors import HarmfulDocumentError, ParseFailedError, UnsupportedFormatError
 from soliplex.ingester.lib.storable import checked_integer, checked_name, see_storable_text
 from soliplex.ingester.lib.validation import InvalidDocumentError
@@ -59,13 +59,13 @@ async def failures_of_group(run_group_id: int, *, most: int = MOST_FAILURES) -> 
 
 async def reasons_to_wait(run_group_id: int, *, most: int = MOST_FAILURES) -> list[Waiting]:
     """Why steps of a group wait: an attempt has failed, or no worker can execute them. The most frequent first."""
-    rows = await read(SQL.reasons_to_wait(group_id=run_group_id, most=most))
+    rows = await Database.read(SQL.reasons_to_wait(group_id=run_group_id, most=most))
     return [Waiting(row["stage"], row["reason"], row["steps"]) for row in rows]
 
 
 async def with_nothing_to_index(run_group_id: int, *, most: int = MOST_FAILURES) -> list[str]:
     """The URIs of a group's documents that were processed and hold no text, so that no search finds them."""
-    rows = await read(SQL.runs_with_nothing_to_index(group_id=run_group_id, most=most))
+    rows = await Database.read(SQL.runs_with_nothing_to_index(group_id=run_group_id, most=most))
     query = select(WorkflowRun).where(col(WorkflowRun.id).in_({row["id"] for row in rows}))
     async with Database.session(read_only=True) as session:
         runs = list(await session.exec(query))
@@ -79,7 +79,7 @@ async def failures_of_source(source: str, beginning: str = "", *, most: int = MO
     call = SQL.failed_documents(
         source=checked_name("source", source), beginning=beginning, most=checked_integer("limit", most, least=1)
     )
-    rows = await read(call)
+    rows = await Database.read(call)
     query = select(WorkflowRun).where(col(WorkflowRun.id).in_({row["run_id"] for row in rows}))
     async with Database.session(read_only=True) as session:
         runs = {run.id: run for run in await session.exec(query)}

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from soliplex.ingester.lib.models import ArtifactType
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.models import ArtifactType, Database
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.step_types import artifacts_of
 from soliplex.ingester.lib.storage import get_artifacts
 
@@ -36,12 +36,12 @@ def kinds_of(step_type: str) -> tuple[ArtifactType, ...]:
 
 async def _possible(hashes: Sequence[str]) -> dict[str, list[Made]]:
     possible: defaultdict[str, list[Made]] = defaultdict(list)
-    for row in await read(SQL.step_configs_of_documents(hashes=list(hashes))):
+    for row in await Database.read(SQL.step_configs_of_documents(hashes=list(hashes))):
         configured = row["step_config_id"], row["step_type"]
         possible[row["doc_id"]] += [Made(kind, *configured) for kind in kinds_of(row["step_type"])]
     if any(doc_hash not in possible for doc_hash in hashes):
         # Its runs were deleted, and what they made was not: any configuration may have made it.
-        rows = await read(SQL.step_configs())
+        rows = await Database.read(SQL.step_configs())
         every = [Made(kind, row["id"], row["step_type"]) for row in rows for kind in kinds_of(row["step_type"])]
         possible.update({doc_hash: every for doc_hash in hashes if doc_hash not in possible})
     return possible

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable
 
 from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.models import ArtifactType
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.models import ArtifactType, Database
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.rag.metadata import Placement
 from soliplex.ingester.lib.rag.writing import Others
 from soliplex.ingester.lib.storage import get_artifacts
@@ -27,7 +27,7 @@ async def places_of_contents(hashes: Iterable[str]) -> dict[str, list[Placement]
     """Where these documents live, the place that came last first; without those that live nowhere."""
     places: defaultdict[str, list[Placement]] = defaultdict(list)
     if wanted := sorted(set(hashes)):
-        for row in await read(SQL.places_of_contents(hashes=wanted)):
+        for row in await Database.read(SQL.places_of_contents(hashes=wanted)):
             places[row["doc_hash"]].append(Placement(row["uri"], row["source"], row["batch_id"]))
     return dict(places)
 
@@ -36,7 +36,7 @@ async def others_at_places(hashes: Collection[str]) -> Others:
     """What became of other contents that stood before where these documents live now."""
     if not hashes:
         return Others()
-    rows = await read(SQL.contents_at_places(hashes=sorted(hashes)))
+    rows = await Database.read(SQL.contents_at_places(hashes=sorted(hashes)))
     others = {row["hash"] for row in rows} - set(hashes)
     living = await places_of_contents(others)
     return Others(sorted(others - living.keys()), living)
@@ -46,7 +46,7 @@ async def databases_of(hashes: Collection[str]) -> set[tuple[str, str]]:
     """The resource keys of RAG databases that may hold these documents, as pairs of hash and key."""
     if not hashes:
         return set()
-    rows = await read(SQL.databases_of_runs(hashes=sorted(hashes)))
+    rows = await Database.read(SQL.databases_of_runs(hashes=sorted(hashes)))
     return {(row["doc_id"], row["resource_key"]) for row in rows} | await databases_by_artifacts(hashes)
 
 

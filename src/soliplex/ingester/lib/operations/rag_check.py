@@ -26,7 +26,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Script, json_of
 from soliplex.ingester.lib.operations.placing import others_at_places, places_of_contents
 from soliplex.ingester.lib.operations.removals import PATIENCE, finish_removals, request_removals
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.starting import newest_place, plan_start, run_params
 from soliplex.ingester.lib.rag.inspection import RagContents, contents_of
 from soliplex.ingester.lib.rag.metadata import Placement
@@ -76,8 +76,8 @@ async def check_rag(path: str, *, max_wait: float | None = 10.0) -> RagCheck:
     async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=max_wait):
         contents = await contents_of(path)
         key = rag.rag_resource_key(path)
-        stored = {row["doc_id"]: row for row in await read(SQL.stored_under_key(key=key))}
-        under_way = {row["doc_id"] for row in await read(SQL.being_stored_under_key(key=key))}
+        stored = {row["doc_id"]: row for row in await Database.read(SQL.stored_under_key(key=key))}
+        under_way = {row["doc_id"] for row in await Database.read(SQL.being_stored_under_key(key=key))}
         known = [doc_hash for doc_hash in contents.hashes.values() if doc_hash is not None]
         living = await places_of_contents(known)
         # What stood where they will live is said to live there until they are stored.

@@ -19,9 +19,9 @@ from datetime import datetime
 from statistics import fmean, median
 from typing import Any, Final
 
-from soliplex.ingester.lib.models import WorkflowStepType
+from soliplex.ingester.lib.models import Database, WorkflowStepType
 from soliplex.ingester.lib.models.transactions import datetime_of
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 
 GROUPS_LOOKED_AT: Final = 20
@@ -93,10 +93,10 @@ async def _executed(workflow_id: str | None, param_id: str) -> list[list[Execute
     """The steps of the newest groups, group by group."""
     wanted = SQL.newest_groups(workflow_id=workflow_id, param_id=param_id, most=GROUPS_LOOKED_AT)
     left, groups = DOCUMENTS_LOOKED_AT, list[list[Executed]]()
-    for row in await read(wanted):
+    for row in await Database.read(wanted):
         if left <= 0:
             break
-        documents = await read(SQL.completed_documents(group_id=row["id"], most=left))
+        documents = await Database.read(SQL.completed_documents(group_id=row["id"], most=left))
         left -= len(documents)
         if steps := await _steps({each["id"]: each for each in documents}):
             groups.append(steps)
@@ -104,7 +104,7 @@ async def _executed(workflow_id: str | None, param_id: str) -> list[list[Execute
 
 
 async def _steps(documents: Mapping[int, Any]) -> list[Executed]:
-    rows = await read(SQL.executed_steps(ids=list(documents))) if documents else []
+    rows = await Database.read(SQL.executed_steps(ids=list(documents))) if documents else []
     outputs = [_output(row["output"]) for row in rows]
     skipped = _skipped(rows, outputs)
     facts: defaultdict[int, dict[str, int]] = defaultdict(lambda: {"pages": 0, "chunks": 0})

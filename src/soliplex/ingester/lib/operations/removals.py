@@ -42,7 +42,7 @@ from soliplex.ingester.lib.operations.placing import (
     others_at_places,
     places_of_contents,
 )
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.storage import get_artifacts
 
 ARTIFACTS: Final = "artifacts"
@@ -101,7 +101,7 @@ async def _tend(every: timedelta) -> None:
 
 
 async def _open_removals() -> list[Removal]:
-    rows = await read(SQL.open_removals(stale_before=_stale_before(), limit=AT_ONCE * 10))
+    rows = await Database.read(SQL.open_removals(stale_before=_stale_before(), limit=AT_ONCE * 10))
     return [(row["doc_hash"], row["target"]) for row in rows]
 
 
@@ -184,7 +184,7 @@ async def _bring_after(target: str, hashes: Sequence[str], patience: float) -> N
         return
     async with rag.hold_rag_lock(db_path, holder_kind=ResourceLockKind.WEB, max_wait=patience) as lock:
         # Under the lock: what comes back later is stored after this, and what was stored before is known here.
-        known = {row["hash"] for row in await read(SQL.known_documents(hashes=list(hashes)))}
+        known = {row["hash"] for row in await Database.read(SQL.known_documents(hashes=list(hashes)))}
         stored_here = known & {doc_hash for doc_hash, database in await databases_of(known) if database == target}
         if doomed := [doc_hash for doc_hash in hashes if doc_hash not in stored_here]:
             await rag.delete_documents(db_path, doomed, fence=lock)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations.deletion import delete_uris
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.pieces import PIECE, in_pieces
 from soliplex.ingester.lib.storable import checked_name, see_storable_text
 
@@ -47,7 +48,9 @@ async def source_status(source: str, hashes: Mapping[str, Any], *, delete_stale:
 
 async def _status_of(source: str, claimed: Mapping[str, _Claimed]) -> dict[str, dict[str, str]]:
     see_storable_text("hashes", "".join(claimed))
-    stored = {row["uri"]: row["doc_hash"] for row in await read(SQL.stored_uris(source=source, uris=list(claimed)))}
+    stored = {
+        row["uri"]: row["doc_hash"] for row in await Database.read(SQL.stored_uris(source=source, uris=list(claimed)))
+    }
     etags = await _etags([stored[uri] for uri, claim in claimed.items() if claim.etag and uri in stored])
     return {uri: _compare(claim, stored.get(uri), etags) for uri, claim in claimed.items()}
 
@@ -55,7 +58,7 @@ async def _status_of(source: str, claimed: Mapping[str, _Claimed]) -> dict[str, 
 async def _stale_uris(source: str, sent: Container[str]) -> list[str]:
     stale: list[str] = []
     after = ""
-    while rows := await read(SQL.uris_of_source(source=source, after=after, most=PIECE)):
+    while rows := await Database.read(SQL.uris_of_source(source=source, after=after, most=PIECE)):
         stale += [row["uri"] for row in rows if row["uri"] not in sent]
         after = rows[-1]["uri"]
     return stale
@@ -79,7 +82,7 @@ def _claimed(uri: str, value: Any) -> _Claimed:
 async def _etags(hashes: list[str]) -> dict[str, str]:
     if not hashes:
         return {}
-    return {row["hash"]: row["etag"] for row in await read(SQL.etags_of_documents(hashes=hashes))}
+    return {row["hash"]: row["etag"] for row in await Database.read(SQL.etags_of_documents(hashes=hashes))}
 
 
 def _compare(claim: _Claimed, stored_hash: str | None, etags: Mapping[str, str]) -> dict[str, str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations.batches import get_batch
 from soliplex.ingester.lib.operations.deletion import delete_documents
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.storage import Integrity, get_artifacts
 
 
@@ -34,7 +35,7 @@ async def validate_storage(batch_id: int, *, clean_up: bool = False, deep: bool 
     sends them again.
     """
     await get_batch(batch_id)
-    hashes = [row["doc_hash"] for row in await read(SQL.batch_documents(batch_id=batch_id))]
+    hashes = [row["doc_hash"] for row in await Database.read(SQL.batch_documents(batch_id=batch_id))]
     found = await get_artifacts().verify(hashes, deep=deep)
     missing = [doc_hash for doc_hash, state in found.items() if state is Integrity.MISSING]
     damaged = [doc_hash for doc_hash, state in found.items() if state is Integrity.DAMAGED]

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from soliplex.ingester.lib.models import DocumentBatch, RunStatus, WorkflowRun
+from soliplex.ingester.lib.models import Database, DocumentBatch, RunStatus, WorkflowRun
 from soliplex.ingester.lib.operations.batches.rows import get_batch
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.wf.views import Paging, list_runs
 
 RUNS_SHOWN: Final = Paging(1, 100)
@@ -40,9 +40,9 @@ class BatchStatus:
 async def batch_status(batch_id: int, *, paging: Paging = RUNS_SHOWN) -> BatchStatus:
     """How many documents a batch has, and how they fare; with its runs, the newest first."""
     batch = await get_batch(batch_id)
-    documents = (await read(SQL.count_documents_of_batch(batch_id=batch_id)))[0]["documents"]
+    documents = (await Database.read(SQL.count_documents_of_batch(batch_id=batch_id)))[0]["documents"]
     counts: Counter[RunStatus] = Counter()
-    for row in await read(SQL.documents_by_status(batch_id=batch_id)):
+    for row in await Database.read(SQL.documents_by_status(batch_id=batch_id)):
         counts[RunStatus(row["status"])] += row["documents"]
     runs = await list_runs(batch_id=batch_id, paging=paging)
     return BatchStatus(batch, documents, dict(counts), runs.items)

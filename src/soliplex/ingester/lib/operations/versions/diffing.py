@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 
 from soliplex.ingester.lib.answers import ChunkChange, ChunkDiff, DiffedChunk, TextDiff, VersionDiff
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.models import ArtifactType
+from soliplex.ingester.lib.models import ArtifactType, Database
 from soliplex.ingester.lib.operations.apart import TooMuchWorkError, run_apart
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.versions.finding import Place, Version, find_place, find_version
 from soliplex.ingester.lib.operations.versions.line_diff import unified
 from soliplex.ingester.lib.operations.versions.version_text import see_that_it_is_parsed
@@ -77,7 +77,7 @@ async def diff_versions_as_json(
 
 
 async def _before(place: Place, newer: Version) -> int:
-    rows = await read(SQL.version_before(uri_id=place.id, version=newer.version))
+    rows = await Database.read(SQL.version_before(uri_id=place.id, version=newer.version))
     if rows[0]["version"] is None:
         problem = f"is missing, and before version {newer.version} of {place.uri!r} there is none"
         raise InvalidInputError("from", f"{problem}: say which two you want to compare")

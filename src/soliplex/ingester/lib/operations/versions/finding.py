@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any, Self
 
 from soliplex.ingester.lib.errors import DocumentURINotFoundError
-from soliplex.ingester.lib.models import HistoryAction
+from soliplex.ingester.lib.models import Database, HistoryAction
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
 from soliplex.ingester.lib.operations.errors import VersionGoneError, VersionNotFoundError
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.storable import checked_name, checked_uri
 
 ROLLED_BACK_TO = "rolled_back_to"
@@ -74,7 +74,7 @@ async def is_known(uri: str, source: str) -> bool:
 async def find_place(uri: str, source: str) -> Place:
     checked_uri(uri, "uri")
     checked_name("source", source)
-    rows = await read(SQL.find_uri(uri=uri, source=source))
+    rows = await Database.read(SQL.find_uri(uri=uri, source=source))
     if not rows:
         raise DocumentURINotFoundError(uri, source)
     row = rows[0]
@@ -83,7 +83,7 @@ async def find_place(uri: str, source: str) -> Place:
 
 async def versions_of(place: Place, *, limit: int, offset: int = 0) -> list[Version]:
     """The versions, the newest first."""
-    rows = await read(SQL.versions_of_uri(uri_id=place.id, limit=limit, offset=offset))
+    rows = await Database.read(SQL.versions_of_uri(uri_id=place.id, limit=limit, offset=offset))
     return [Version.of(row) for row in rows]
 
 
@@ -91,7 +91,7 @@ async def find_version(place: Place, version: int) -> Version:
     """The version with this number; says whether it never was, or is no longer known."""
     rows: Sequence[Row] = []
     if 1 <= version <= place.version:
-        rows = await read(SQL.version_of_uri(uri_id=place.id, version=version))
+        rows = await Database.read(SQL.version_of_uri(uri_id=place.id, version=version))
         if not rows:
             raise VersionGoneError(place.uri, version, "a clean-up of orphans removed it")
     if not rows:

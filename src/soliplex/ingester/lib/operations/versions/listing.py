@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from soliplex.ingester.lib.answers import StoredVersion
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations.made import stored_artifacts
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.versions.finding import ROLLED_BACK_TO, Place, Version, find_place, versions_of
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, Page, Paging
@@ -16,7 +17,7 @@ from soliplex.ingester.lib.wf.views import FIRST_ROWS, Page, Paging
 async def list_versions(uri: str, source: str, *, paging: Paging = FIRST_ROWS) -> Page[StoredVersion]:
     """The versions of a URI, the newest first. Those that a clean-up of orphans removed are missing."""
     place = await find_place(uri, source)
-    total = (await read(SQL.count_versions_of_uri(uri_id=place.id)))[0]["versions"]
+    total = (await Database.read(SQL.count_versions_of_uri(uri_id=place.id)))[0]["versions"]
     rows = await versions_of(place, limit=paging.rows_per_page, offset=paging.offset)
     return Page(await _with_what_is_stored(place, rows), total, paging.page, paging.rows_per_page)
 

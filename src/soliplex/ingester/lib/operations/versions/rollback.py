@@ -25,7 +25,7 @@ from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.operations.errors import BeingRemovedError, VersionGoneError
 from soliplex.ingester.lib.operations.removals import ARTIFACTS, PLACES, finish_removals, request_removals
-from soliplex.ingester.lib.operations.sql import SQL, read
+from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.starting import plan_start, start_run
 from soliplex.ingester.lib.operations.versions.finding import (
     ROLLED_BACK_TO,
@@ -108,7 +108,7 @@ type _Way = tuple[str, str]
 
 async def _ways(chosen: str, present: str) -> list[_Way]:
     """How the two contents were processed: the chosen one's before the present one's, the best of each first."""
-    rows = await read(SQL.processings_of_documents(hashes=[chosen, present]))
+    rows = await Database.read(SQL.processings_of_documents(hashes=[chosen, present]))
 
     def preference(row: Row) -> tuple[bool, int, int]:
         return row["doc_id"] == chosen, row["newest_completed"], row["newest"]
