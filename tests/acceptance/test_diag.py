@@ -15,6 +15,8 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import ResourceLockKind
 from soliplex.ingester.lib.rag import rag_path, rag_resource_key
 from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.definitions import StepDefinition, workflow_from_steps
+from soliplex.ingester.lib.wf.operations.definitions import save_workflow
 from tests.support.command_line import CommandLine
 from tests.support.engine import Driver, linear, parked
 from tests.support.rag_databases import fill
@@ -209,6 +211,25 @@ def test_definitions_are_listed_and_dumped(
     unknown = commands(*dumping, known[:-1])
     assert unknown.code == 1
     assert "does not exist; did you mean" in unknown.err
+
+
+def test_a_workflow_that_is_stored_in_the_database_is_listed_and_dumped(commands: CommandLine) -> None:
+    step = StepDefinition(key="a", method="tests.handlers.nothing")
+    commands.given(save_workflow(workflow_from_steps("made_in_code", [step])))
+    (listed,) = [row for row in commands.json("si-cli", "list-workflows") if row["id"] == "made_in_code"]
+    assert (listed["steps"], listed["file"]) == (["a"], "database")
+    assert commands.json("si-cli", "dump-workflow", "made_in_code")["id"] == "made_in_code"
+
+
+@pytest.mark.parametrize("listing", ["list-workflows", "list-param-sets"])
+def test_listing_definitions_creates_no_database(
+    commands: CommandLine, listing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOC_DB_URL", f"sqlite+aiosqlite:///{tmp_path}/none/documents.db")
+    get_settings.cache_clear()
+    answer = commands("si-cli", listing)
+    assert (answer.code, answer.err) == (0, "")
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_parameter_set_to_dump_is_by_default_the_default(commands: CommandLine) -> None:

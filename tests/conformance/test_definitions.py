@@ -167,3 +167,15 @@ async def test_of_two_who_save_a_parameter_set_under_one_id_at_once_one_is_refus
     assert sorted(type(each).__name__ for each in saved) == ["ConflictError"] * 3 + ["StoredVersion"]
     await ops.delete_definition(DefinitionKind.PARAMS, "mine")
     await ops.save_parameters(parameter_set_from_yaml(texts[0], origin="user"))
+
+
+async def test_all_workflows_are_those_that_are_registered_and_the_newest_that_are_stored(driver: Driver) -> None:
+    await ops.save_workflow(made("b"))
+    await ops.save_workflow(made("b", timeout=6))
+    await ops.save_workflow(made("c"))
+    await ops.save_workflow(made("d"), is_draft=True)
+    await ops.delete_definition(DefinitionKind.WORKFLOW, "c")
+    as_another_process()
+    linear("a")
+    found = {each.id: each.steps[0].timeout for each in await ops.all_workflows()}
+    assert found == {"b": timedelta(seconds=6), "flow": None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from soliplex.ingester.cli.output import echo
@@ -29,6 +29,28 @@ async def open_database(*, patience: float = 0, stopping: asyncio.Event | None =
         yield
     finally:
         await Database.close()
+
+
+@asynccontextmanager
+async def open_database_if_there(left_out: str) -> AsyncGenerator[bool]:
+    """As `open_database`, for commands that tell of more than the database: whether it is there, and can be opened.
+
+    Where it cannot, what is left out is said.
+    """
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.errors import IngesterError
+    from soliplex.ingester.lib.models import connecting
+
+    url = connecting.parse_url(get_settings().doc_db_url)
+    async with AsyncExitStack() as stack:
+        is_there = connecting.may_be_there(url)
+        if is_there:
+            try:
+                await stack.enter_async_context(open_database())
+            except IngesterError as exc:
+                echo(f"{left_out} are left out: {exc}", err=True)
+                is_there = False
+        yield is_there
 
 
 async def _initialize(patience: float, stopping: asyncio.Event | None) -> None:

@@ -9,38 +9,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from soliplex.ingester.cli.database import open_database
-from soliplex.ingester.cli.output import AsJson, echo, echo_lines, print_json, print_rows
+from soliplex.ingester.cli.database import open_database_if_there
+from soliplex.ingester.cli.output import AsJson, echo_lines, print_json, print_rows
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 
 
-def list_workflows(*, as_json: AsJson = False) -> None:
+async def list_workflows(*, as_json: AsJson = False) -> None:
     """List the workflows there are."""
-    from soliplex.ingester.lib.wf.catalog import get_registry
-
-    registry = get_registry()
     rows = [
         {
             "id": workflow.id,
             "name": workflow.name,
             "steps": [step.key for step in workflow.steps],
-            "file": _file_of(workflow),
+            "file": _file_of(workflow) or "database",
         }
-        for workflow in registry.workflows()
+        for workflow in await _workflows()
     ]
     shown = rows if as_json else [{**row, "steps": " ".join(row["steps"])} for row in rows]
     print_rows(shown, {name: name for name in ("id", "name", "steps", "file")}, as_json=as_json, nothing="no workflows")
 
 
-def dump_workflow(
+async def dump_workflow(
     workflow_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the workflow.")], *, as_json: AsJson = False
 ) -> None:
     """Print the file of a workflow."""
     from soliplex.ingester.lib.wf.catalog import get_registry
 
-    _dump(get_registry().workflow(workflow_id).text, as_json=as_json)
+    known = {each.id: each for each in await _workflows()}.get(workflow_id)
+    # The registry says what is not there, and what has a similar name; or what is wrong with its file.
+    _dump((known or get_registry().workflow(workflow_id)).text, as_json=as_json)
+
+
+async def _workflows() -> list[WorkflowDefinition]:
+    from soliplex.ingester.lib.wf.catalog import get_registry
+    from soliplex.ingester.lib.wf.operations.definitions import all_workflows
+
+    async with open_database_if_there("workflows that are stored in the database") as is_there:
+        return await all_workflows() if is_there else list(get_registry().workflows())
 
 
 async def list_param_sets(*, as_json: AsJson = False) -> None:
@@ -71,16 +78,12 @@ async def dump_param_set(
 
 async def _parameter_sets() -> dict[str, ParameterSet]:
     """All parameter sets by id, those that clients have saved in the database among them, if it can be opened."""
-    from soliplex.ingester.lib.errors import IngesterError
     from soliplex.ingester.lib.wf.catalog import get_registry
     from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
 
-    try:
-        async with open_database():
+    async with open_database_if_there("parameter sets that clients have saved") as is_there:
+        if is_there:
             await learn_definitions()
-            return {each.id: each for each in get_registry().parameter_sets()}
-    except IngesterError as exc:
-        echo(f"parameter sets that clients have saved are left out: {exc}", err=True)
         return {each.id: each for each in get_registry().parameter_sets()}
 
 

@@ -37,6 +37,12 @@ def parse_url(text: str) -> sa.URL:
         raise ConfigurationError(SETTING, "it is not a database URL", fix) from exc
 
 
+def may_be_there(url: sa.URL) -> bool:
+    """Whether there may be such a database. Of an embedded one it can be seen; opening it would create it."""
+    is_a_file = url.get_backend_name() == "sqlite"
+    return not is_a_file or bool(url.database and Path(url.database).is_file())
+
+
 def sqlite_pragmas(busy_timeout_seconds: float) -> tuple[str, ...]:
     return (
         f"PRAGMA busy_timeout = {int(busy_timeout_seconds * 1000)}",  # first: even the switch to WAL may have to wait

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.wf.definitions import ParameterSet
-from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions
+from soliplex.ingester.lib.wf.operations.definitions import all_workflows, find_workflow, learn_definitions
 from soliplex.ingester.lib.wf.parameter_sets import delete_parameter_set, save_parameter_set
 from soliplex.ingester.lib.wf.views import DefinitionGraph, graph_of_definition
 from soliplex.ingester.server.errors import error_answers
@@ -58,8 +58,9 @@ class DeletedParameterSet(BaseModel):
 
 
 @router.get("/definitions", summary="Workflows, by id")
-async def list_definitions(registry: Definitions) -> list[Listed]:
-    return [Listed(id=each.id, name=each.name) for each in registry.workflows()]
+async def list_definitions() -> list[Listed]:
+    """Those of files, and those that are stored in the database."""
+    return [Listed(id=each.id, name=each.name) for each in await all_workflows()]
 
 
 @router.get(

@@ -11,6 +11,7 @@ from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_next_st
 from soliplex.ingester.lib.wf.operations.deadlines import end_overdue_runs
 from soliplex.ingester.lib.wf.operations.definitions import (
     StoredVersion,
+    all_workflows,
     definition_versions,
     delete_definition,
     find_workflow,
@@ -103,6 +104,7 @@ __all__ = [
     "StoredVersion",
     "acquire_resource_lock",
     "add_schedule",
+    "all_workflows",
     "cancel_orphaned_runs",
     "cancel_run",
     "cancel_run_group",

@@ -12,6 +12,7 @@ from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Link, Row, Script, datetime_of
+from soliplex.ingester.lib.pieces import LARGEST_PAGE
 from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import DefinitionError
@@ -162,9 +163,22 @@ async def find_workflow(workflow_id: str) -> WorkflowDefinition:
     rows = await Database.read(SQL.newest_definition(kind=DefinitionKind.WORKFLOW.value, slug=workflow_id))
     if not rows or rows[0]["content"] is None:
         return get_registry().workflow(workflow_id)  # says what is not there, and what has a similar name
-    found = stored().version(rows[0]["id"]) or stored().keep(rows[0]["id"], workflow_from_stored(rows[0]["content"]))
+    found = _stored_workflow(rows[0])
     _known[Database.identity(), workflow_id, rows[0]["hash"]] = rows[0]["id"]
     return found
+
+
+async def all_workflows() -> list[WorkflowDefinition]:
+    """The workflows of files and of code, and those that are stored, ten thousand at most, by id."""
+    known = {each.id: each for each in get_registry().workflows()}
+    for row in await Database.read(SQL.stored_workflows(limit=LARGEST_PAGE)):
+        if row["slug"] not in known:
+            known[row["slug"]] = _stored_workflow(row)
+    return [known[workflow_id] for workflow_id in sorted(known)]
+
+
+def _stored_workflow(row: Row) -> WorkflowDefinition:
+    return stored().version(row["id"]) or stored().keep(row["id"], workflow_from_stored(row["content"]))
 
 
 async def chosen_definitions(workflow_id: str | None, param_id: str | None) -> tuple[WorkflowDefinition, ParameterSet]:

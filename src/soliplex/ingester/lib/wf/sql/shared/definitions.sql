@@ -32,3 +32,11 @@ SELECT coalesce(max(version), 0) AS version FROM definition WHERE kind = :kind A
 -- :name versions_of_definition
 SELECT id, version, hash, content IS NULL AS is_deleted, is_draft, created_date FROM definition
  WHERE kind = :kind AND slug = :slug ORDER BY version;
+
+-- The newest version of each workflow that is not deleted.
+-- :name stored_workflows
+SELECT d.id, d.slug, d.version, d.content FROM definition d
+ WHERE d.kind = 'workflow' AND d.content IS NOT NULL AND NOT d.is_draft
+   AND NOT EXISTS (SELECT 1 FROM definition later WHERE later.kind = 'workflow' AND later.slug = d.slug
+                      AND later.version > d.version AND NOT later.is_draft)
+ ORDER BY d.slug LIMIT :limit;
