@@ -25,7 +25,7 @@ from soliplex.ingester.lib.wf.definitions import (
 from soliplex.ingester.lib.wf.errors import CannotExecute, UnknownDefinitionError
 from soliplex.ingester.lib.wf.execution import definition_of
 from soliplex.ingester.lib.wf.stored import stored
-from tests.support.engine import METHOD, Driver, linear, rows_of, scalar, workflow
+from tests.support.engine import METHOD, Driver, linear, parked, rows_of, scalar, workflow
 
 
 def as_another_process() -> None:
@@ -86,6 +86,21 @@ async def test_a_run_keeps_its_version_when_the_workflow_changes_or_goes(driver:
     assert [definition_of(step).timeout for step in steps] == [timedelta(seconds=1), timedelta(seconds=2)]
     versions = await ops.definition_versions(DefinitionKind.WORKFLOW, "made")
     assert [(each.version, each.is_deleted) for each in versions] == [(1, False), (2, False), (3, True)]
+
+
+async def test_a_step_that_waits_goes_on_with_its_version_when_the_workflow_is_deleted_meanwhile(
+    driver: Driver,
+) -> None:
+    await ops.save_workflow(made(timeout=1))
+    await driver.start(await ops.find_workflow("made"))
+    await driver.finish(parked(await driver.claim_one(), awaits="go on"))
+    await ops.delete_definition(DefinitionKind.WORKFLOW, "made")
+    as_another_process()
+    await ops.send_signal("go on", now=driver.now())
+    await ops.deliver_signals(now=driver.now())
+    step = await driver.claim_one()
+    await ops.load_versions([step.run["definition_id"]])
+    assert definition_of(step).timeout == timedelta(seconds=1)
 
 
 async def test_saving_the_same_twice_makes_one_version_and_going_back_makes_a_new_one(driver: Driver) -> None:

@@ -99,6 +99,17 @@ async def test_a_run_fails_at_its_deadline_and_what_its_worker_executes_is_stopp
     await assert_consistent()
 
 
+async def test_a_handler_that_asks_for_another_call_for_ever_is_stopped_by_the_deadline(database: None) -> None:
+    flow = workflow({"step": {"method": HANDLERS + "for_ever"}})
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    run = await ops.start_run(flow, run=ops.NewRun(input={}), deadline=soon)
+    async with working():
+        ended_run = await ended(run.run_id)
+    assert (ended_run.status, ended_run.status_message) == (RunStatus.FAILED, "the deadline of the run has passed")
+    assert await scalar("SELECT max(repeats) FROM runstep") > 0
+    await assert_consistent()
+
+
 async def _is_idle(worker: Worker) -> bool:
     return worker.is_idle
 

@@ -310,3 +310,7 @@ async def gives_back(input: dict[str, Any]) -> dict[str, Any]:  # noqa: A002  wh
 
 async def forges() -> dict[str, Any]:
     return {"deep": [{":payload": 1}]}
+
+
+async def for_ever() -> Again:
+    return Again()
