@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from soliplex.ingester.lib.models import ArtifactType, Database, Document, RunGroup, RunStep, WorkflowRun
     from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
     from soliplex.ingester.lib.storage import find_strays, get_artifacts
+    from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
     from soliplex.ingester.lib.wf.errors import PermanentError, WorkerLost
     from soliplex.ingester.lib.wf.extensions import own_pool
     from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
+    from soliplex.ingester.lib.wf.flows import Executor, Flow, FlowBuilder, Run, RunFailed, StepOfRun, Workflow
     from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler, provide
     from soliplex.ingester.lib.wf.isolation import stop_requested
     from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
@@ -52,8 +54,11 @@ __all__ = [
     "Database",
     "Document",
     "EmbedOptions",
+    "Executor",
     "Failure",
     "Fetch",
+    "Flow",
+    "FlowBuilder",
     "Follower",
     "Hit",
     "Ingester",
@@ -67,12 +72,15 @@ __all__ = [
     "PrometheusMetrics",
     "RemoteError",
     "RolledBack",
+    "Run",
+    "RunFailed",
     "RunGroup",
     "RunStep",
     "SearchKind",
     "Settings",
     "Stage",
     "StepContext",
+    "StepOfRun",
     "StoredVersion",
     "Subflow",
     "Summary",
@@ -83,6 +91,8 @@ __all__ = [
     "Worker",
     "WorkerConfig",
     "WorkerLost",
+    "Workflow",
+    "WorkflowDefinition",
     "WorkflowRun",
     "__version__",
     "at_work",
@@ -119,9 +129,11 @@ _ORIGINS = {
     "lib.models": ("ArtifactType", "Database", "Document", "RunGroup", "RunStep", "WorkflowRun"),
     "lib.operations.fetches": ("Fetch", "start_fetches"),
     "lib.storage": ("find_strays", "get_artifacts"),
+    "lib.wf.definitions": ("WorkflowDefinition",),
     "lib.wf.errors": ("PermanentError", "WorkerLost"),
     "lib.wf.extensions": ("own_pool",),
     "lib.wf.feed": ("ChangeFeed", "Follower"),
+    "lib.wf.flows": ("Executor", "Flow", "FlowBuilder", "Run", "RunFailed", "StepOfRun", "Workflow"),
     "lib.wf.handlers": ("StepContext", "Weights", "batch_handler", "provide"),
     "lib.wf.isolation": ("stop_requested",),
     "lib.wf.metrics": ("PrometheusMetrics",),

@@ -104,6 +104,8 @@ class StepDefinition:
     """Of a map step: how many of its tasks may fail before the step does. None: it fails with the first."""
     gather: bool = True
     """Of a map step: whether its output is the list of what its tasks gave. Else it has none."""
+    expected_items: int | None = None
+    """Of a map step: how many items it has; with any other number it fails. None: any number."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.key)
@@ -149,6 +151,11 @@ class WorkflowDefinition:
         object.__setattr__(self, "leaf_steps", tuple(step for step in self.steps if step.key not in needed))
         object.__setattr__(self, "types", frozenset(step.type for step in self.steps))
         object.__setattr__(self, "_by_key", {step.key: step for step in self.steps})
+
+    @staticmethod
+    def parse(data: object, *, slug: str | None = None) -> WorkflowDefinition:
+        """As `workflow_from_json`. DefinitionError says all that is wrong."""
+        return workflow_from_json(data, slug=slug)
 
     def step(self, key: str) -> StepDefinition:
         """Give the step with this key."""

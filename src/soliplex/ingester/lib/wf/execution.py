@@ -339,6 +339,9 @@ def _list_in(found: Any, source: str, step: ClaimedStep, definition: StepDefinit
         found = found.get(definition.map) if isinstance(found, dict) else None
     if not isinstance(found, list):
         raise PermanentError(f"step {step.name!r} maps over {source}, which is not a list but {type(found).__name__}")
+    if definition.expected_items not in (None, len(found)):
+        number = definition.expected_items
+        raise PermanentError(f"step {step.name!r} is to have {number} items, and {source} has {len(found)}")
     return found
 
 

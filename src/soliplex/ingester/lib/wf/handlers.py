@@ -167,6 +167,8 @@ _AT_HAND: Final[dict[str, Callable[[ClaimedStep], Any]]] = {
     "answer": lambda step: step.answer,
     "step_id": lambda step: step.id,
     "run_id": lambda step: step.run_id,
+    "step_def": lambda step: step.definition or workflow_of(step).step(step.name),
+    "step_context": ClaimedStep.context,
 }
 
 
@@ -348,3 +350,4 @@ def _joined(step: ClaimedStep, given: Any, outputs: Mapping[str, Any]) -> Any:
 provide("run_group", _load_run_groups)
 provide("workflow_run", _load_workflow_runs)
 provide("input", inputs_of)
+provide("run_input", run_inputs_of)

@@ -160,6 +160,10 @@ class Worker:
         """Whether nothing is being executed or waits to be."""
         return all(pool.is_idle for pool in self._pools) and not self._finisher.backlog
 
+    def accepts(self, step_type: str) -> bool:
+        """Whether a pool of this worker takes steps of the type."""
+        return any(pool.accepts(step_type) for pool in self._pools)
+
     @property
     def troubles(self) -> list[str]:
         """What keeps the worker from its work, for a health check; nothing, where all is well."""

@@ -92,6 +92,17 @@ class ClaimedStep:
         values = self.values
         return values[name] if values is not None and name in values else json_of(self.row, name)
 
+    def context(self) -> dict[str, Any]:
+        """What the functions of flows are told about a call."""
+        return {
+            "step_name": self.name,
+            "attempt": self.retry + 1,
+            "item_index": self.row["item_index"],
+            "run_id": self.run_id,
+            "run_key": self.run["run_key"],
+            "workflow_slug": self.workflow_id,
+        }
+
     def run_step(self) -> RunStep:
         """The step as the model that handlers know, as it is since the claim."""
         names = RunStep.model_fields.keys() & self.row.keys()

@@ -34,6 +34,8 @@ BY_NAME: Final = "@"
 """Steps whose type begins with this are taken only by who asks for the type by its name."""
 KEEPS_PLACE: Final = timedelta(seconds=4)
 """How long one who waits for a resource keeps the place in the queue without asking again: several looks."""
+THIS_PROCESS: Final = f"{BY_NAME}process:{uuid4().hex}"
+"""The type of steps whose functions exist in this process alone: its workers take them, and no others."""
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ class Pool:
     def accepts(self, step_type: str) -> bool:
         if self.types is not None:
             return step_type in self.types
-        return step_type not in self.excluded and not step_type.startswith(BY_NAME)
+        return step_type not in self.excluded and (not step_type.startswith(BY_NAME) or step_type == THIS_PROCESS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ async def delete_definition(kind: DefinitionKind, slug: str, *, now: datetime | 
 
     def script() -> Script[None]:
         yield SQL.hold_definitions()
-        newest = yield SQL.newest_definition(kind=kind.value, slug=slug)
+        newest = yield SQL.newest_with_drafts(kind=kind.value, slug=slug)
         if not newest or newest[0]["content"] is None:
             raise NotFoundError("stored workflow" if kind is DefinitionKind.WORKFLOW else "stored parameter set", slug)
         yield from _insert(_New(kind, slug, None, bool(newest[0]["has_events"])), now or utcnow())
@@ -179,6 +179,30 @@ async def all_workflows() -> list[WorkflowDefinition]:
 
 def _stored_workflow(row: Row) -> WorkflowDefinition:
     return stored().version(row["id"]) or stored().keep(row["id"], workflow_from_stored(row["content"]))
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOfWorkflow:
+    """A stored workflow, and which version it is."""
+
+    workflow: WorkflowDefinition
+    version: int
+
+
+async def newest_with_drafts(slug: str) -> VersionOfWorkflow | None:
+    """The newest version of a stored workflow, a draft or not; None if there is none, or it is deleted."""
+    rows = await Database.read(SQL.newest_with_drafts(kind=DefinitionKind.WORKFLOW.value, slug=slug))
+    return _version_of(rows[0]) if rows and rows[0]["content"] is not None else None
+
+
+async def newest_of_all() -> list[VersionOfWorkflow]:
+    """The newest versions of all stored workflows, drafts or not, by id; ten thousand at most."""
+    return [_version_of(row) for row in await Database.read(SQL.newest_of_all(limit=LARGEST_PAGE))]
+
+
+def _version_of(row: Row) -> VersionOfWorkflow:
+    workflow = workflow_from_stored(row["content"], is_draft=bool(row["is_draft"]))
+    return VersionOfWorkflow(workflow, row["version"])
 
 
 async def chosen_definitions(workflow_id: str | None, param_id: str | None) -> tuple[WorkflowDefinition, ParameterSet]:

@@ -52,6 +52,7 @@ RUN_COLUMNS: Final = (
     "input",
     "cancel_requested_at",
     "definition_id",
+    "run_key",
 )
 """What a worker needs to know of the run of a step that it has claimed."""
 

@@ -1,0 +1,134 @@
+"""The handlers of flows: they find the function of a step, give it what its parameters name, and call it.
+
+A parameter is, in this order: one of the names below, the output of a step that the step depends on, a key of the run's
+input.
+
+    item       in a map step: the item
+    state      what the function asked to be given back (`Again`, `Wait`), or None
+    answer     what it waited for, or None
+    input      the run's input as a whole
+    context    step_name, attempt, item_index, run_id, run_key, workflow_slug
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final
+
+from soliplex.ingester.lib.models import LifeCycleEvent, WorkflowRun
+from soliplex.ingester.lib.models.statements import to_json
+from soliplex.ingester.lib.wf.definitions import StepDefinition
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, imported, kept, parameters_of
+from soliplex.ingester.lib.wf.operations.payloads import value_of
+
+_HERE: Final = __name__
+CALL: Final = f"{_HERE}.call_function"
+CALL_WITH_ITEM: Final = f"{_HERE}.call_with_item"
+COMMAND: Final = f"{_HERE}.execute_command"
+ENDED: Final = f"{_HERE}.tell_end"
+FUNCTION: Final = "function"
+"""The parameter of a step that holds the address of its function. Without it, the run carries a token."""
+OF_A_CALL: Final = frozenset({"item", "state", "answer", "context"})
+"""What is known of a call without looking up what other steps gave."""
+OWN_NAMES: Final = OF_A_CALL | {"input"}
+
+
+async def call_function(
+    input: dict[str, Any],  # noqa: A002  what handlers ask for
+    run_input: Any,
+    item: Any,
+    state: Any,
+    answer: Any,
+    step_def: StepDefinition,
+    step_context: dict[str, Any],
+    run_params: dict[str, Any],
+) -> Any:
+    """Call a function that asks for outputs of steps, or for the run's input."""
+    own = {"item": item, "state": state, "answer": answer, "context": step_context, "input": run_input}
+    function = _function_of(step_def, run_params)
+    return await called(function, arguments_of(function, step_def.key, {**input, **own}))
+
+
+async def call_with_item(
+    item: Any,
+    state: Any,
+    answer: Any,
+    step_def: StepDefinition,
+    step_context: dict[str, Any],
+    run_params: dict[str, Any],
+) -> Any:
+    """Call a function that asks for nothing that has to be read: most tasks of maps are such."""
+    own = {"item": item, "state": state, "answer": answer, "context": step_context}
+    function = _function_of(step_def, run_params)
+    return await called(function, arguments_of(function, step_def.key, own))
+
+
+async def execute_command(
+    input: dict[str, Any],  # noqa: A002  what handlers ask for
+    step_def: StepDefinition,
+    step_context: dict[str, Any],
+    run_params: dict[str, Any],
+) -> Any:
+    """Have a class of workflows execute the command of a step."""
+    workflow = _workflow_of(step_def.parameters, run_params)
+    command = step_def.parameters["command"]
+    return await called(
+        workflow.execute_command,
+        {"run_id": step_context["run_id"], "command": command, "input": input, "context": step_context},
+    )
+
+
+async def tell_end(
+    workflow_run: WorkflowRun,
+    event: str,
+    event_id: int,
+    error: str | None,
+    workflow: str | None = None,
+) -> None:
+    """Tell a class of workflows that a run of it has ended."""
+    told = _workflow_of({"workflow": workflow}, workflow_run.run_params)
+    context = {
+        "event_id": event_id,
+        "run_key": workflow_run.run_key,
+        "workflow_slug": workflow_run.workflow_definition_id,
+    }
+    if event == LifeCycleEvent.ITEM_END:
+        output = await value_of(to_json(workflow_run.output))
+        await called(told.on_complete, {"run_id": workflow_run.id, "output": output, "context": context})
+    else:
+        problem = {"message": error or workflow_run.status_message}
+        await called(told.on_failure, {"run_id": workflow_run.id, "error": problem, "context": context})
+
+
+def arguments_of(function: Function, step: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function asks for by the names of its parameters."""
+    wanted = parameters_of(function)
+    missing = [name for name, is_optional in wanted.items() if name not in known and not is_optional]
+    if missing:
+        there = ", ".join(sorted(known.keys() - OWN_NAMES)) or "nothing"
+        raise PermanentError(
+            f"step {step!r} asks for {', '.join(missing)}: no step that it depends on, and no key of the run's input; "
+            f"known are: {there}"
+        )
+    return {name: known[name] for name in wanted if name in known}
+
+
+async def called(function: Function, arguments: Mapping[str, Any]) -> Any:
+    """What the function returns: awaited, or called in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**arguments)
+    return await asyncio.to_thread(function, **arguments)
+
+
+def _function_of(step: StepDefinition, run_params: Mapping[str, Any]) -> Function:
+    address = step.parameters.get(FUNCTION)
+    return imported(str(address)) if address is not None else kept(run_params.get(TOKEN, ""), step.key)
+
+
+def _workflow_of(parameters: Mapping[str, Any], run_params: Mapping[str, Any]) -> Any:
+    address = parameters.get("workflow")
+    found = imported(str(address)) if address is not None else kept(run_params.get(TOKEN, ""), "workflow")
+    return found() if isinstance(found, type) else found

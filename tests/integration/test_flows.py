@@ -1,0 +1,229 @@
+"""Flows: graphs of functions, classes with callbacks, and flows that are made at run time, with a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from soliplex.ingester import (
+    ConflictError,
+    Executor,
+    Flow,
+    FlowBuilder,
+    InvalidInputError,
+    NotFoundError,
+    RunFailed,
+    Workflow,
+    WorkflowDefinition,
+)
+from soliplex.ingester.lib.wf.errors import DefinitionError
+from tests.support import flow_functions
+from tests.support.engine import assert_consistent, registry_in_use, rows_of
+from tests.support.flow_functions import Greeting, lengths, outer, told, waiting
+from tests.support.working import working
+
+TEXT = {"text": "to be or not"}
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    told.clear()
+    with registry_in_use():
+        yield
+
+
+async def test_a_flow_of_functions_gives_what_its_last_steps_give(database: None) -> None:
+    run_id = await lengths.start(TEXT)
+    async with working():
+        run = await Executor.wait(run_id, timeout=30)
+    assert (run.status, run.output, run.error) == ("completed", {"total": 9}, None)
+    assert [(step.name, step.status, step.output) for step in run.steps] == [
+        ("words", "completed", ["to", "be", "or", "not"]),
+        ("length", "completed", [2, 2, 2, 3]),
+        ("total", "completed", 9),
+    ]
+    assert await rows_of("SELECT DISTINCT step_type FROM runstep") == [("flow",)]
+    await assert_consistent()
+
+
+async def test_the_same_key_again_is_the_same_run(database: None) -> None:
+    first = await lengths.start(TEXT, key="k1")
+    assert await lengths.start({"text": "other"}, key="k1") == first
+    assert await lengths.start(TEXT, key="k2") != first
+
+
+async def test_a_step_whose_condition_does_not_hold_is_skipped(database: None) -> None:
+    run_id = await lengths.start({"text": ""})
+    assert await Executor.execute_pending_tasks() == 3
+    run = await Executor.status(run_id)
+    assert (run.status, run.output) == ("completed", {"total": None})
+    assert [step.skipped for step in run.steps] == [False, False, True]
+
+
+async def test_a_flow_can_be_called_in_memory() -> None:
+    assert await lengths.call(TEXT) == {"total": 9}
+    assert await lengths.call({"text": ""}) == {"total": None}
+    assert await waiting.call(signals={"approve": "Ada"}) == {"approved": {"pages": 3, "by": "Ada"}}
+    with pytest.raises(Exception, match="step 'words' asks for text"):
+        await lengths.call({})
+
+
+async def test_functions_that_only_this_process_has_are_executed_by_it_alone(database: None) -> None:
+    flow, seen = Flow("closures"), list[int]()
+
+    @flow.map_step(over="numbers")
+    async def collect(item: int, context: dict[str, Any]) -> int:
+        seen.append(context["item_index"])
+        return item + 1
+
+    @flow.step
+    def largest(collect: list[int]) -> int:
+        return max(collect)
+
+    run_id = await flow.start({"numbers": [4, 9, 2]})
+    assert await Executor.execute_pending_tasks() == 5
+    assert (await Executor.status(run_id)).output == {"largest": 10}
+    assert sorted(seen) == [0, 1, 2]
+    types = {kind for (kind,) in await rows_of("SELECT DISTINCT step_type FROM runstep")}
+    assert all(kind.startswith("@process:") for kind in types)
+
+
+async def test_a_class_executes_the_commands_of_its_steps_and_is_told_of_the_end(database: None) -> None:
+    good = await Executor.start_workflow(Greeting, {"name": "Ada"})
+    bad = await Executor.start_workflow(Greeting, {"name": ""})
+    await Executor.execute_pending_tasks()
+    run = await Executor.status(good)
+    assert (run.workflow_slug, run.output) == ("greeting", {"shout": "1: HELLO ADA"})
+    failed = await Executor.status(bad)
+    assert (failed.status, failed.error) == ("failed", "step 'greet' failed: ValueError: nobody to greet")
+    assert failed.failed_at is not None
+    assert sorted(each[:3] for each in told) == [
+        ("completed", good, {"shout": "1: HELLO ADA"}),
+        ("failed", bad, "step 'greet' failed: ValueError: nobody to greet"),
+    ]
+    assert len({each[3] for each in told}) == 2
+
+
+async def test_a_class_that_only_this_process_has_works_too(database: None) -> None:
+    class Local(Workflow):
+        def definition(self) -> dict[str, Any]:
+            return {"title": "Local", "steps": [{"name": "only", "type": "task", "command": "go"}]}
+
+        def execute_command(self, run_id: int, command: str, input: dict[str, Any], context: dict[str, Any]) -> Any:  # noqa: A002
+            return command
+
+    run_id = await Executor.start_workflow(Local)
+    await Executor.execute_pending_tasks()
+    assert (await Executor.status(run_id)).output == {"only": "go"}
+
+
+async def test_a_definition_names_its_functions_by_their_paths(database: None) -> None:
+    definition = WorkflowDefinition.parse(
+        {"title": "Plain", "steps": [{"name": "a", "type": "task", "command": "tests.support.handlers.gives_much"}]}
+    )
+    run_id = await Executor.start_workflow(definition)
+    await Executor.execute_pending_tasks()
+    assert len((await Executor.status(run_id)).output["a"]["text"]) == 100_000
+
+
+async def test_a_step_may_ask_to_be_called_again_wait_for_a_signal_and_run_another_flow(database: None) -> None:
+    waits = await waiting.start()
+    async with working():
+        await Executor.signal("approve", "Ada")
+        run = await Executor.wait(waits, timeout=30)
+        assert run.output == {"approved": {"pages": 3, "by": "Ada"}}
+        await lengths.start(TEXT)  # so that it is stored
+        asks = await Executor.wait(await outer.start(TEXT), timeout=30)
+    assert asks.output == {"inner": 9}
+
+
+async def test_a_run_that_is_not_over_in_time_is_told_and_can_be_cancelled_and_retried(database: None) -> None:
+    run_id = await lengths.start(TEXT)
+    with pytest.raises(TimeoutError):
+        await Executor.wait(run_id, timeout=0.01)
+    assert (await Executor.cancel(run_id)).status == "cancelled"
+    assert (await Executor.retry(run_id)).status == "started"
+    await Executor.execute_pending_tasks()
+    assert (await Executor.status(run_id)).output == {"total": 9}
+
+
+async def test_a_flow_that_is_made_at_run_time_is_kept_and_run_with_functions_or_without(database: None) -> None:
+    await FlowBuilder.create_flow("made", max_attempts=1, timeout=5)
+    await FlowBuilder.add_step("made", "double", command="tests.support.flow_functions.doubled")
+    await FlowBuilder.add_step("made", "list", ["double"])
+    built = await FlowBuilder.add_step("made", "half", ["list"], step_type="map", initial_tasks=2)
+    assert [(step.name, step.step_type, step.depends_on) for step in built.steps] == [
+        ("double", "single", []),
+        ("list", "single", ["double"]),
+        ("half", "map", ["list"]),
+    ]
+    functions = {"list": lambda double: [double, double + 1], "half": flow_functions.halved}
+    assert await Executor.execute_dynamic("made", {"number": 4}, functions) == {"half": [4.0, 4.5]}
+    assert [flow.slug for flow in await FlowBuilder.list_flows()] == ["made"]
+    with pytest.raises(RunFailed, match="is to have 2 items, and the output of step 'list' has 3"):
+        await Executor.execute_dynamic("made", {"number": 4}, functions | {"list": lambda double: [double] * 3})
+    await FlowBuilder.delete_flow("made")
+    assert await FlowBuilder.list_flows() == []
+    with pytest.raises(NotFoundError):
+        await FlowBuilder.get_flow("made")
+
+
+async def test_what_is_wrong_with_a_flow_is_refused_by_name(database: None) -> None:
+    with pytest.raises(InvalidInputError, match="slug: is '1st'"):
+        await FlowBuilder.create_flow("1st")
+    await FlowBuilder.create_flow("made")
+    with pytest.raises(ConflictError, match="'made' already"):
+        await FlowBuilder.create_flow("made")
+    with pytest.raises(DefinitionError, match="nobody"):
+        await FlowBuilder.add_step("made", "a", ["nobody"])
+    with pytest.raises(InvalidInputError, match="step_type"):
+        await FlowBuilder.add_step("made", "a", step_type="many")  # pyright: ignore[reportArgumentType]  refused
+    with pytest.raises(InvalidInputError, match="command"):
+        await FlowBuilder.add_step("made", "a", command="rm -rf /")
+    await FlowBuilder.add_step("made", "a")
+    with pytest.raises(InvalidInputError, match="step_functions: has no function for a"):
+        await Executor.execute_dynamic("made")
+    with pytest.raises(NotFoundError, match="'b'"):
+        await Executor.execute_dynamic("made", {}, {"a": print, "b": print})
+
+
+def test_a_cycle_names_its_path() -> None:
+    flow = Flow("circle")
+
+    @flow.step
+    def a(c: int) -> int:
+        return c
+
+    @flow.step
+    def b(a: int) -> int:
+        return a
+
+    @flow.step
+    def c(b: int) -> int:
+        return b
+
+    with pytest.raises(DefinitionError, match="in a circle: a -> c -> b -> a"):
+        flow.definition()
+
+
+def test_an_option_that_is_not_there_is_refused() -> None:
+    flow = Flow("options")
+    with pytest.raises(InvalidInputError, match="retries: is no option of a step; give one of"):
+        flow.step(retries=3)(lambda: None)  # pyright: ignore[reportCallIssue]  refused
+
+    @flow.step
+    def many(*numbers: int) -> int:
+        return sum(numbers)
+
+    with pytest.raises(InvalidInputError, match="takes any number of numbers; name each parameter like a step"):
+        flow.definition()
+
+
+async def test_many_who_execute_what_is_ready_execute_everything_once(database: None) -> None:
+    run_ids = [await lengths.start(TEXT) for _ in range(5)]
+    counts = await asyncio.gather(*(Executor.execute_pending_tasks() for _ in range(2)))
+    assert sum(counts) == 5 * 7
+    assert [(await Executor.status(run_id)).status for run_id in run_ids] == ["completed"] * 5
