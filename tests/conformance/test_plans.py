@@ -20,7 +20,7 @@ import asyncpg
 import pytest
 import sqlalchemy as sa
 
-from soliplex.ingester.lib.models import Database, ResourceLockKind
+from soliplex.ingester.lib.models import Database, Payload, ResourceLockKind
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import PostgresLink
 from soliplex.ingester.lib.wf import operations as ops
@@ -77,6 +77,7 @@ async def fill() -> None:
         key = f"other-{number}"
         await ops.acquire_resource_lock(key, key, ResourceLockKind.WEB, ttl=timedelta(days=1), now=driver.now())
     await fill_with_waiting_steps(driver)
+    await fill_with_payloads()
     assert await scalar("SELECT count(*) FROM runstep") > 30_000
 
 
@@ -94,6 +95,13 @@ async def fill_with_waiting_steps(driver: Driver) -> None:
     for number in range(50):
         late = driver.now() + timedelta(days=1)
         await ops.start_run(waiting, run=ops.NewRun(key=f"k-{number}"), deadline=late, now=driver.now())
+
+
+async def fill_with_payloads() -> None:
+    """Payloads of runs and states of steps, as rows alone: large ones would take long."""
+    async with Database.session() as session:
+        session.add_all(Payload(workflow_run_id=n, step_id=n, is_state=n % 2 == 0, content="[]") for n in range(4_000))
+        await session.commit()
 
 
 async def fill_and_close(url: str) -> None:
@@ -280,6 +288,10 @@ HOT: Final[dict[str, Hot]] = {
     ),
     "outputs_of_dependencies": Hot("ix_runstepdependency_step_id", {"ids": IDS}),
     "output_of_step": Hot("ix_runstep_workflow_run_id", {"run_id": 7, "name": "a"}),
+    "outputs_by_name": Hot("ix_runstep_workflow_run_id", {"run_ids": IDS, "names": ["a"]}, sorts=True),
+    "payloads_by_id": Hot("payload", {"ids": IDS}),
+    "delete_older_states": Hot("ix_payload_state_of_step", {"step_id": 7, "before": 9}),
+    "some_payloads_of_runs": Hot("ix_payload_workflow_run_id", {"ids": IDS, "limit": 10}, sorts=True),
     # workers
     "steps_held": Hot("ix_runstep_running", {"worker_id": "worker-3"}),
     "running_steps_of_workers": Hot("ix_runstep_running", {"ids": ["worker-3", "worker-4"]}),
@@ -321,7 +333,7 @@ HOT: Final[dict[str, Hot]] = {
     "leases_of_runs": Hot("", {"ids": IDS}, sorts=True),
 }
 
-_LARGE: Final = "runstep|workflowrun|lifecyclehistory|runstepdependency"
+_LARGE: Final = "payload|runstep|workflowrun|lifecyclehistory|runstepdependency"
 # What SQLite reads through by name: lists given as a parameter, and tables that a statement makes for itself.
 _SMALL_IN_SQLITE: Final = re.compile(
     r"SCAN (x|m|t|e|item|kind|front|plain|keyed|walk|edge|fresh|n|p|json_each|l|resourcelock|\(subquery-\d+\))(\s|$)"
