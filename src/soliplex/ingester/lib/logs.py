@@ -26,6 +26,7 @@ _TALKATIVE = ("alembic.runtime.plugins", "httpx", "httpcore")
 """Loggers whose every word at INFO is of interest to their makers only."""
 
 _OF_SEVERAL_LINES = frozenset({"exception", "stack"})
+_OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 _printed: Final = logging.getLogger("printed")
@@ -175,14 +176,13 @@ def _show_printed(line: str, handler: logging.Handler) -> None:
         handler.handle(record)
 
 
-def _with_extra(logger: logging.Logger, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _with_extra(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """What a record has in `extra`, beside its own words: an extra `event` must not take the place of the message."""
-    from structlog.stdlib import ExtraAdder  # noqa: PLC0415  as in `_formatter`
-
-    own = dict(event)
-    added = dict(ExtraAdder()(logger, method, event))
-    taken = {f"{name}_": added[name] for name, value in own.items() if added[name] is not value}
-    return {**added, **own, **taken}
+    record: logging.LogRecord | None = event.get("_record")
+    for name, value in () if record is None else vars(record).items():
+        if name not in _OF_EVERY_RECORD and event.get(name) is not value:
+            event[f"{name}_" if name in event else name] = value
+    return event
 
 
 def _visibly(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -16,8 +16,8 @@ Imports nothing, so that a handler's process has its settings at hand and still 
 from __future__ import annotations
 
 import pickle
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import iscoroutinefunction
@@ -74,16 +74,9 @@ class Wiring:
         except KeyError:
             return self._kept.setdefault(make, make())
 
-    @contextmanager
-    def bound(self) -> Generator[None]:
+    def bound(self) -> _Binding:
         """For the time of the block, this is the current wiring, also of tasks and threads that begin in it."""
-        before = _current.get()
-        _current.set(self)
-        try:
-            yield
-        finally:
-            # Not by a token: a fixture or a framework may leave the block in another context than it entered it.
-            _current.set(before)
+        return _Binding(self)
 
     @asynccontextmanager
     async def around[T](self, manager: AbstractAsyncContextManager[T]) -> AsyncGenerator[T]:
@@ -93,6 +86,24 @@ class Wiring:
             async with manager as value:
                 with before.bound():
                     yield value
+
+
+class _Binding:
+    """A wiring that is about to be bound. Not a generator, since every request is in such a block."""
+
+    __slots__ = ("_before", "_wiring")
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._before = wiring
+
+    def __enter__(self) -> None:
+        self._before = _current.get()
+        _current.set(self._wiring)
+
+    def __exit__(self, *_error: object) -> None:
+        # Not by a token: a fixture or a framework may leave the block in another context than it entered it.
+        _current.set(self._before)
 
 
 def in_its_wiring[C: type](cls: C) -> C:

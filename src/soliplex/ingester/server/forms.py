@@ -77,8 +77,10 @@ async def read_form[F](
     try:
         boundary = _boundary_of(request)
         if boundary is None:
-            return await _Urlencoded[F](body, largest).read(file, take)
-        return await _Multipart[F](body, boundary, largest).read(file, take)
+            urlencoded: _Urlencoded[F] = _Urlencoded(body, largest)
+            return await urlencoded.read(file, take)
+        multipart: _Multipart[F] = _Multipart(body, boundary, largest)
+        return await multipart.read(file, take)
     except ClientDisconnect as exc:
         raise InvalidInputError(BODY, "ended before all of it had come") from exc
     except Exception:

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Response
@@ -45,9 +45,15 @@ async def metrics() -> Response:
 
 def count_request(method: str, route: str, status: int, seconds: float) -> None:
     """Note the end of a request, under its route and not its path: paths are without number."""
+    counter, histogram = _requests_of(method, route, int(status))
+    counter.inc()
+    histogram.observe(seconds)
+
+
+@lru_cache
+def _requests_of(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
     counter, histogram = _requests()
-    counter.labels(method=method, route=route, status=str(int(status))).inc()
-    histogram.labels(method=method, route=route).observe(seconds)
+    return counter.labels(method, route, str(status)), histogram.labels(method, route)
 
 
 @asynccontextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.dependencies.models import Dependant
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 from starlette.datastructures import UploadFile
@@ -69,24 +70,48 @@ class Asked:
 
     async def answer[T](self, page: Page[T], request: Request, response: Response) -> Any:
         """The page; or, for a client that asked for none, the plain list, with a link to the rest if there is more."""
+        self._link_to_rest(page, request, response)
+        if len(page.items) > ROWS:
+            return self._written(page, await json_list(page.items), response)
+        return page.as_response() if self.is_paged else page.items
+
+    async def answer_written(
+        self, page: Page[Any], items: list[bytes], request: Request, response: Response
+    ) -> Response:
+        """The same, where each item of the page is written as JSON already."""
+        self._link_to_rest(page, request, response)
+        return self._written(page, await json_array_in_pieces(items, bytes), response)
+
+    def _link_to_rest(self, page: Page[Any], request: Request, response: Response) -> None:
         if not self.is_paged and page.has_more:
             rest = request.url.include_query_params(page=2, rows_per_page=page.rows_per_page)
             response.headers["Link"] = f'<{rest}>; rel="next"'
             response.headers["X-Total-Count"] = str(page.total)
-        if len(page.items) > ROWS:
-            body = await _in_pieces(page, is_paged=self.is_paged)
-            return Response(body, media_type="application/json", headers=dict(response.headers))
-        return page.as_response() if self.is_paged else page.items
+
+    def _written(self, page: Page[Any], pieces: list[bytes], response: Response) -> Response:
+        if self.is_paged:
+            rest = page.with_items([]).as_response().model_dump_json(exclude={"items"}).encode()
+            pieces = [b'{"items":', *pieces, b",", rest[1:]]
+        return json_answer(pieces, response)
 
 
-async def _in_pieces(page: Page[Any], *, is_paged: bool) -> bytes:
-    """What FastAPI would write, for which nobody else has to wait."""
-    row: TypeAdapter[Any] = TypeAdapter(type(page.items[0]))
-    pieces = await json_array_in_pieces(page.items, lambda item: row.dump_json(item, by_alias=True))
-    if is_paged:
-        rest = page.with_items([]).as_response().model_dump_json(exclude={"items"}).encode()
-        pieces = [b'{"items":', *pieces, b",", rest[1:]]
-    return b"".join(pieces)
+async def json_list(rows: Sequence[Any]) -> list[bytes]:
+    """A list of one row or more as FastAPI would write it, in pieces; nobody else has to wait for it."""
+    row: TypeAdapter[Any] = TypeAdapter(type(rows[0]))
+    return await json_array_in_pieces(rows, lambda item: row.dump_json(item, by_alias=True))
+
+
+def json_answer(pieces: Sequence[bytes], response: Response | None = None) -> Response:
+    """What is written already, piece by piece as the client takes it, with the headers that the route has set."""
+    headers = {} if response is None else dict(response.headers)
+    headers["Content-Length"] = str(sum(map(len, pieces)))
+    return StreamingResponse(_each(pieces), media_type="application/json", headers=headers)
+
+
+async def _each(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
+    """As async, or each piece would be sent to a thread and back."""
+    for piece in pieces:
+        yield piece
 
 
 def _asked(

@@ -61,14 +61,14 @@ _BY_BEGINNING: Final = (
 _XML_KINDS: Final = {"svg": "image/svg+xml", "html": "application/xhtml+xml"}
 _HIGH: Final = bytes(range(128, 256))
 MOST_HIGH: Final = 0.3
-_CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")
+_CONTROLS: Final = bytes(sorted(frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")))
 
 
 def decode(head: bytes) -> str | None:
     """The beginning of a text; None if it is none. Its last character may be cut in two."""
     if encoding := wide_encoding(head):
         return _decoded(head, encoding)
-    if _CONTROLS & set(head):
+    if len(head.translate(None, _CONTROLS)) < len(head):
         return None
     text = _decoded(head, "utf-8")
     return text if text is not None else _as_western(head)

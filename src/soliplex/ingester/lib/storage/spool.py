@@ -11,6 +11,7 @@ import hashlib
 import shutil
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
@@ -45,6 +46,9 @@ class Spool:
         self.folder = folder
         self._reserve = reserve
         self._head = head
+        self._own = uuid4().hex
+        """How the names of this spool's files begin: others may write to the same folder."""
+        self._numbers = count()
 
     async def receive(
         self,
@@ -90,7 +94,7 @@ class Spool:
             raise
 
     def new_path(self) -> Path:
-        return self.folder / uuid4().hex
+        return self.folder / f"{self._own}{next(self._numbers):08x}"
 
     def see_room_for(self, size: int) -> None:
         """NoRoomError or StoreUnavailableError if so much could not be received now."""

@@ -8,12 +8,13 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import (
+    DocumentInfo,
     LifecycleHistory,
     PaginatedResponse,
     RunStatus,
@@ -22,7 +23,7 @@ from soliplex.ingester.lib.models import (
     WorkflowRunWithDetails,
 )
 from soliplex.ingester.lib.operations import Activity, FailedRun, documents_of
-from soliplex.ingester.lib.pieces import in_pieces
+from soliplex.ingester.lib.pieces import ROWS, in_pieces, json_array_in_pieces
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.views import Causes, FailedAttempt, Interval, Page, RunGraph, TaskNode
 from soliplex.ingester.server.errors import error_answers
@@ -37,6 +38,8 @@ from soliplex.ingester.server.parameters import (
     Text,
     TextIfAny,
     flag,
+    json_answer,
+    json_list,
     required_id,
 )
 
@@ -55,6 +58,9 @@ type Activities = list[Activity] | PaginatedResponse[Activity]
 
 BatchId = Annotated[Id | None, Query(description="Only of this batch.")]
 IncludeSteps = Annotated[bool, Query(description="With the steps of each run.")]
+_STEP: Final = TypeAdapter(RunStep)
+_RUN: Final = TypeAdapter(WorkflowRun)
+_DOCUMENT: Final = TypeAdapter[DocumentInfo | None](DocumentInfo | None)
 IncludeDocInfo = Annotated[bool, Query(description="With the document of each run.")]
 
 
@@ -223,16 +229,23 @@ async def list_runs_of_batch(
     return await asked.answer(await views.list_runs(batch_id=batch_id, paging=asked.paging), request, response)
 
 
-@router.get("/runs/{run_id}", summary="A run with its steps", responses=error_answers(404))
-async def get_run(run_id: BigId) -> RunDetails:
-    found = await views.get_run_with_steps(run_id)
-    return RunDetails.model_validate(found.run).model_copy(update={"steps": found.steps})
+@router.get("/runs/{run_id}", summary="A run with its steps", response_model=RunDetails, responses=error_answers(404))
+async def get_run(run_id: BigId) -> Any:
+    run = RunDetails.model_validate(await views.get_run(run_id)).model_dump_json(exclude={"steps"}).encode()
+    steps = (await views.made_of_steps([run_id], _STEP.dump_json))[run_id]
+    return json_answer([run[:-1], b',"steps":', *await json_array_in_pieces(steps, bytes), b"}"])
 
 
-@router.get("/runs/{run_id}/lifecycle", summary="The life of a run", responses=error_answers(404))
-async def get_lifecycle(run_id: BigId) -> list[LifecycleHistory]:
+@router.get(
+    "/runs/{run_id}/lifecycle",
+    summary="The life of a run",
+    response_model=list[LifecycleHistory],
+    responses=error_answers(404),
+)
+async def get_lifecycle(run_id: BigId) -> Any:
     """Its events and those of its steps by their date; what the rows tell without a record has a negative id."""
-    return await views.lifecycle_of_run(run_id)
+    events = await views.lifecycle_of_run(run_id)
+    return json_answer(await json_list(events)) if len(events) > ROWS else events
 
 
 @router.get("/runs/{run_id}/graph", summary="The graph of a run, and how its steps fare", responses=error_answers(404))
@@ -340,14 +353,25 @@ async def _answer(
 ) -> Any:
     if not (steps or documents):
         return await asked.answer(page, request, response)
-    ids = [run.id for run in page.items if run.id is not None]
-    steps_of = await views.steps_of_runs(ids) if steps else {}
-    document_of = await documents_of(page.items) if documents else {}
-    detailed = [
-        WorkflowRunWithDetails(
-            workflow_run=run, steps=steps_of.get(run.id or 0), document_info=document_of.get(run.id or 0)
+    # A run may have very many steps, and a page very many runs. So what is read is written at once and let go: hundreds
+    # of thousands of objects would hold the loop when they are looked through for garbage, and again when they go.
+    written: list[bytes] = []
+    async for some in in_pieces(page.items, ROWS):
+        written += await _written(some, steps=steps, documents=documents)
+    return await asked.answer_written(page, written, request, response)
+
+
+async def _written(runs: Sequence[WorkflowRun], *, steps: bool, documents: bool) -> list[bytes]:
+    """Each run as `WorkflowRunWithDetails` has it, as JSON."""
+    ids = [run.id for run in runs if run.id is not None]
+    steps_of = await views.made_of_steps(ids, _STEP.dump_json) if steps else None
+    document_of = await documents_of(runs) if documents else {}
+    return [
+        b'{"workflow_run":%b,"steps":%b,"document_info":%b}'
+        % (
+            _RUN.dump_json(run),
+            b"null" if steps_of is None else b"[%b]" % b",".join(steps_of[run.id or 0]),
+            _DOCUMENT.dump_json(document_of.get(run.id or 0)),
         )
-        async for some in in_pieces(page.items)
-        for run in some
+        for run in runs
     ]
-    return await asked.answer(page.with_items(detailed), request, response)

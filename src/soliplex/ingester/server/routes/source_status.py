@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from soliplex.ingester.lib import operations
@@ -16,7 +15,7 @@ from soliplex.ingester.lib.storable import see_storable
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
-from soliplex.ingester.server.parameters import Text
+from soliplex.ingester.server.parameters import Text, json_answer
 
 router = APIRouter(prefix="/source-status", tags=["source-status"])
 
@@ -63,7 +62,7 @@ _ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     openapi_extra=_BODY,
     responses={**_ANSWER, **error_answers(400, 413)},
 )
-async def source_status(request: Request) -> StreamingResponse:
+async def source_status(request: Request) -> Response:
     """A million URIs may be asked about at once."""
     form = await read_form(request, file="hashes", take=_read_hashes, largest=LARGEST)
     # The hashes are read already, as they came: the model only sees whether there were any.
@@ -73,9 +72,7 @@ async def source_status(request: Request) -> StreamingResponse:
     status = await json_in_pieces(found.status)
     if sent.delete_stale:
         status = [b'{"status":', *status, b',"deleted_count":%d}' % found.deleted_count]
-    return StreamingResponse(
-        _each(status), media_type="application/json", headers={"Content-Length": str(sum(map(len, status)))}
-    )
+    return json_answer(status)
 
 
 async def _read_hashes(part: FilePart, _fields: Mapping[str, str]) -> dict[str, Any] | None:
@@ -110,8 +107,3 @@ class _Counted:
             if self.size > LARGEST:
                 raise DocumentTooLargeError(LARGEST, f"{FIELD}: is larger than {LARGEST} bytes")
             yield block
-
-
-async def _each(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece

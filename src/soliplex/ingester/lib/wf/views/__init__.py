@@ -63,7 +63,7 @@ from soliplex.ingester.lib.wf.views.stats import (
     throughput,
     throughput_by_type,
 )
-from soliplex.ingester.lib.wf.views.steps import get_step, list_steps, steps_of_runs
+from soliplex.ingester.lib.wf.views.steps import get_step, list_steps, made_of_steps, steps_of_runs
 from soliplex.ingester.lib.wf.views.workers import WorkerView, list_locks, list_workers, running_steps_by_worker
 
 __all__ = [
@@ -114,6 +114,7 @@ __all__ = [
     "list_runs",
     "list_steps",
     "list_workers",
+    "made_of_steps",
     "queue_depths",
     "recent_runs",
     "run_group_stats",

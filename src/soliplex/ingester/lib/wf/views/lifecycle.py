@@ -12,6 +12,8 @@ from datetime import datetime
 from sqlmodel import col, select
 
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, LifecycleHistory, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.pieces import ROWS, in_pieces
+from soliplex.ingester.lib.wf.views.paging import rows_in_pieces
 from soliplex.ingester.lib.wf.views.runs import get_run_with_steps
 
 _ENDS = {
@@ -26,9 +28,10 @@ async def lifecycle_of_run(run_id: int) -> list[LifecycleHistory]:
     whole = await get_run_with_steps(run_id)
     query = select(LifecycleHistory).where(col(LifecycleHistory.workflow_run_id) == run_id)
     async with Database.session(read_only=True) as session:
-        recorded = list((await session.exec(query)).all())
+        recorded = [event async for event in rows_in_pieces(session, query)]
     known = {(row.event, row.step_id) for row in recorded}
-    told = (event for event in implied_events(whole.run, whole.steps) if (event.event, event.step_id) not in known)
+    implied = in_pieces(implied_events(whole.run, whole.steps), ROWS)
+    told = [each async for some in implied for each in some if (each.event, each.step_id) not in known]
     return sorted([*recorded, *told], key=_order)
 
 

@@ -8,7 +8,7 @@ have not ended; and of the many that are COMPLETED the newest are found by walki
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Final
 
@@ -73,16 +73,21 @@ async def get_step(step_id: int) -> RunStep:
 
 async def steps_of_runs(run_ids: Iterable[int]) -> dict[int, list[RunStep]]:
     """The steps of each run in their order; a map step's tasks follow it."""
+    return await made_of_steps(run_ids, lambda step: step)
+
+
+async def made_of_steps[T](run_ids: Iterable[int], make: Callable[[RunStep], T]) -> dict[int, list[T]]:
+    """What is made of the steps of each run, in their order. The steps are let go as they are read."""
     wanted = list(run_ids)
     query = (
         select(RunStep)
         .where(col(RunStep.workflow_run_id).in_(wanted))
         .order_by(col(RunStep.workflow_run_id), col(RunStep.workflow_step_number), col(RunStep.id))
     )
-    found: dict[int, list[RunStep]] = defaultdict(list, {run_id: [] for run_id in wanted})
+    found: dict[int, list[T]] = defaultdict(list, {run_id: [] for run_id in wanted})
     async with Database.session(read_only=True) as session:
         async for step in rows_in_pieces(session, query):
-            found[step.workflow_run_id].append(step)
+            found[step.workflow_run_id].append(make(step))
     return dict(found)
 
 
