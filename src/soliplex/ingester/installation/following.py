@@ -30,7 +30,7 @@ FAILURES_READ: Final = 20
 type Look = Callable[[GroupProgress], Awaitable[None]]
 
 
-class Follower:
+class GroupFollower:
     """Follows one group, and shows a watcher how far its steps are. Somebody works meanwhile: see `Target.working`."""
 
     def __init__(self, target: Target, group_id: int, watcher: Watcher, interruptible: Interruptible) -> None:
@@ -123,7 +123,7 @@ async def follow_groups(
     async with target.working():
         try:
             for group_id in group_ids:
-                await Follower(target, group_id, watcher, Interruptible(stopping)).follow()
+                await GroupFollower(target, group_id, watcher, Interruptible(stopping)).follow()
         except Stopped:
             is_stopped = True
     failures = [each for group_id in group_ids for each in await target.failures(group_id, FAILURES_READ)]
