@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 from soliplex.ingester.lib.enums import Isolation, LifeCycleEvent
 from soliplex.ingester.lib.wf import graph
 from soliplex.ingester.lib.wf.conditions import Condition, Repeat
-from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, UnknownDefinitionError, nearest_names
+from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.reading import Fields, JsonValue, KeyPath, Source, shown
 from soliplex.ingester.lib.wf.retries import Backoff, usual_backoff
 from soliplex.ingester.lib.wf.yaml_source import read_yaml
@@ -155,7 +155,7 @@ class WorkflowDefinition:
         try:
             return self._by_key[key]
         except KeyError:
-            raise UnknownDefinitionError("step", key, nearest_names(key, self._by_key)) from None
+            raise UnknownDefinitionError("step", key, self._by_key) from None
 
     def handlers_for(self, event: str) -> tuple[EventHandler, ...]:
         """Give the handlers of this event, in the order they are written in."""

@@ -33,7 +33,7 @@ from soliplex.ingester.lib.wf.definitions import (
     parameter_set_from_yaml,
     workflow_from_yaml,
 )
-from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError, nearest_names
+from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.reading import JsonValue
 from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.yaml_source import LARGEST_FILE
@@ -370,7 +370,7 @@ class _Index[D: Definition]:
         if error := self._unusable.get(definition_id):
             # The same error is raised again and again: without this its traceback would grow each time.
             raise error.with_traceback(None)
-        raise UnknownDefinitionError(self._kind, definition_id, nearest_names(definition_id, self.by_id))
+        raise UnknownDefinitionError(self._kind, definition_id, self.by_id)
 
     def _add_errors(self, folder: _Folder[D]) -> None:
         self.errors.update(folder.errors)
