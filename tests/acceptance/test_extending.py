@@ -54,6 +54,7 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     steps = {"counting": f"count: {{name: count, method: {__name__}.count_words, retries: 1}}"}
     steps["giving_up"] = f"count: {{name: count, method: {__name__}.give_up, retries: 1}}"
     steps["fetching"] = ingest
+    steps["fetching_and_counting"] = f"{ingest}\n  {steps['counting']}"
     for name, step in steps.items():
         (folder / f"{name}.yaml").write_text(f"id: {name}\nitem_steps:\n  {step}\n")
     monkeypatch.setenv("WORKFLOW_DIR", str(folder))
@@ -78,6 +79,12 @@ def test_a_new_scheme_is_a_function_and_a_line(commands: CommandLine, counting: 
     assert (fetched.code, fetched.out) == (0, "1 document fetched and ingested (run group 1)\n"), fetched.err
     assert commands.json("si-diag", "run", "2")["steps"][0]["output"] == {"words": 2}
     assert "words://" in commands("si-cli", "fetch", "nix://a", "--workflow", "fetching").err
+
+
+def test_a_step_of_a_new_type_may_follow_the_one_that_fetches(commands: CommandLine, counting: None) -> None:
+    fetched = commands("si-cli", "fetch", "words://one.two", "--workflow", "fetching_and_counting")
+    assert (fetched.code, fetched.out) == (0, "1 document fetched and ingested (run group 1)\n"), fetched.err
+    assert commands.json("si-diag", "run", "2")["steps"][-1]["output"] == {"words": 2}
 
 
 def test_what_was_cancelled_is_not_said_to_be_done(commands: CommandLine, counting: None, tmp_path: Path) -> None:
