@@ -33,7 +33,7 @@ ATTEMPTS_IN_JSON: Final = 3
 OUTSIDE: Final = "outside"
 """In place of a handler: workers outside, who ask for the step's type by its name, do the work."""
 ANY_NUMBER: Final = 2**31 - 1
-"""Of failed tasks: no bound."""
+"""How many tasks of a map step may fail where there is no bound."""
 
 _WORKFLOW_KEYS: Final = ("id", "name", "meta", "item_steps", "lifecycle_events")
 _STEP_KEYS: Final = (
@@ -101,9 +101,9 @@ class StepDefinition:
     repeat: Repeat | None = None
     """The handler is called until a condition holds."""
     max_failures: int | None = None
-    """Of a map step: how many of its tasks may fail before the step does. None: it fails with the first."""
+    """How many tasks of a map step may fail before the step does. None: the step fails with its first task."""
     gather: bool = True
-    """Of a map step: whether its output is the list of what its tasks gave. Else it has none."""
+    """Whether the output of a map step is the list of what its tasks gave. If not, the step has no output."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.key)
