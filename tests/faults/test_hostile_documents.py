@@ -28,7 +28,7 @@ from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.workflow import parsing
-from soliplex.ingester.lib.workflow.reading import read_in_process
+from soliplex.ingester.lib.workflow.document_processes import read_in_process
 from tests.support import hostile
 from tests.support.engine import rows_of
 from tests.support.faults import eventually, is_running, resident_mib

@@ -19,7 +19,7 @@ from soliplex.ingester.lib.parsing.files import ParsedFiles
 from soliplex.ingester.lib.wf.errors import HandlerCrashed
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow import parsing
-from soliplex.ingester.lib.workflow.reading import read_in_process
+from soliplex.ingester.lib.workflow.document_processes import read_in_process
 from tests.support.faults import eventually
 from tests.support.soffice import FakeOffice
 

@@ -10,7 +10,7 @@ from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, ResourceLockKind, RunGroup
-from soliplex.ingester.lib.rag import reading
+from soliplex.ingester.lib.rag import inventory
 from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.readers import can_be_read, readers_kept
@@ -47,7 +47,7 @@ async def test_a_database_in_a_bucket_is_written_searched_vacuumed_and_verified(
     assert path == f"{bucket}/library"
     assert await rag.is_absent(path)
     with pytest.raises(NotFoundError):
-        await reading.existing_path("library")
+        await inventory.existing_path("library")
 
     async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=0):
         await write_documents(
@@ -59,14 +59,14 @@ async def test_a_database_in_a_bucket_is_written_searched_vacuumed_and_verified(
         assert await delete_documents(path, ["sha256-cats"], fence=SoleWriter()) == 1
         assert await uris(path, "bark cats") == ["/shelf/dogs.md"]
 
-        before = (await reading.list_databases())[0]
+        before = (await inventory.list_databases())[0]
         await run_end(RunGroup(workflow_definition_id="w", param_definition_id="p"), data_dir="library")
-        after = (await reading.list_databases())[0]
+        after = (await inventory.list_databases())[0]
         assert (before.name, before.path) == ("library", path)
         assert 0 < after.size_bytes < before.size_bytes
         assert await uris(path, "bark cats") == ["/shelf/dogs.md"]
 
-    info = await reading.database_info("library")
+    info = await inventory.database_info("library")
     assert (info.documents.count, info.chunks.count, info.chunks.versions) == (1, 1, 1)
     record = await all_databases().recorded("library")
     assert record is not None

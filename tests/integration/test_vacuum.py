@@ -16,7 +16,7 @@ from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.rag import hold_rag_lock, vacuum
 from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.files import all_databases
-from soliplex.ingester.lib.rag.reading import database_info
+from soliplex.ingester.lib.rag.inventory import database_info
 from soliplex.ingester.lib.rag.writing import write_documents
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.wf.views import list_locks

@@ -15,7 +15,7 @@ from soliplex.ingester.lib.parsing.errors import Harm, OutOfTimeError, ParserGav
 from soliplex.ingester.lib.parsing.files import About
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow import parsing
-from soliplex.ingester.lib.workflow.reading import Share, StepTime, tried_twice
+from soliplex.ingester.lib.workflow.document_processes import Share, StepTime, tried_twice
 
 SHORT = 3.0
 """Seconds of a step, of which the first way has three fifths and any other a fifth: much more than it needs here."""

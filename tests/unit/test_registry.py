@@ -107,6 +107,12 @@ def test_an_unknown_id_is_refused_with_the_nearest(folders: Folders) -> None:
         registry.parameter_set("none")
 
 
+def test_an_unknown_id_that_looks_like_no_other_is_refused_with_those_there_are(folders: Folders) -> None:
+    folders.write(folders.params / "remote.yaml", "id: remote\n")
+    with pytest.raises(NotFoundError, match=r"^parameter set 'default' does not exist; known are: remote$"):
+        folders.registry().parameter_set("default")
+
+
 def test_changed_added_and_removed_files_are_noticed(folders: Folders) -> None:
     folders.flow("changed")
     removed = folders.flow("removed")

@@ -65,6 +65,16 @@ def _print(addresses: int, group_id: int, followed: Followed, *, is_waited_for: 
     if not is_waited_for or followed.is_stopped:
         echo(f"{counted(addresses, 'document')} handed over to run group {group_id}; `si-cli status {group_id}`")
         return
-    done = addresses - len(followed.failures)
-    failed = f", {len(followed.failures)} failed" if followed.failures else ""
-    echo(f"{counted(done, 'document')} fetched and ingested{failed} (run group {group_id})")
+    if (more := followed.failed - len(followed.failures)) > 0:
+        echo(f"and {more:,} more; `si-cli status {group_id}`")
+    lost = _unsuccessful(addresses, followed)
+    end = "failed or cancelled" if followed.cancelled else "failed"
+    others = f", {lost:,} {end}" if lost else ""
+    echo(f"{counted(addresses - lost, 'document')} fetched and ingested{others} (run group {group_id})")
+
+
+def _unsuccessful(addresses: int, followed: Followed) -> int:
+    """Addresses whose document did not get through. One may have two runs that failed: to fetch and to process it."""
+    if len(followed.failures) == followed.failed and not followed.cancelled:
+        return len({failure.uri for failure in followed.failures})
+    return min(followed.failed + followed.cancelled, addresses)

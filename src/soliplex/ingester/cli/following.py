@@ -19,4 +19,4 @@ async def watch_groups(target: Target, group_ids: Sequence[int]) -> Followed:
 
 
 def exit_code_of(followed: Followed) -> int:
-    return STOPPED_BY_SIGNAL if followed.is_stopped else int(bool(followed.failures))
+    return STOPPED_BY_SIGNAL if followed.is_stopped else int(not followed.is_success)

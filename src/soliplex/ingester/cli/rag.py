@@ -245,7 +245,7 @@ def _tell_more(found: Sequence[dict[str, Any]], *, repair: bool) -> None:
 
 
 async def _existing(name: str) -> str:
-    from soliplex.ingester.lib.rag.reading import existing_path
+    from soliplex.ingester.lib.rag.inventory import existing_path
 
     return await existing_path(name)
 

@@ -101,7 +101,8 @@ def _print(found: list[Hit]) -> None:
         out.print(Text.assemble(heading, line(_place(hit), "cyan")), soft_wrap=True)
         for uri in _uris(hit):
             out.print(line(f"   {uri}", "dim"), soft_wrap=True)
-        out.print(Padding(line(hit.snippet), (0, 0, 1, 3), expand=False))
+        out.print(Padding(line(hit.snippet), (0, 0, 0, 3), expand=False))
+        out.print()
 
 
 def _uris(hit: Hit) -> list[str]:

@@ -216,6 +216,8 @@ def _words_of(done: RolledBack, followed: Followed | None) -> Sequence[tuple[str
             (f"It is not stored again yet; any worker goes on with it. To see how far:{status}", "yellow"),
         ]
     failures = [(f"✗ {each.stage}: {each.reason}", "red") for each in followed.failures]
+    if followed.cancelled:
+        failures.append((f"✗ {counted(followed.cancelled, 'run')} cancelled", "red"))
     if failures:
         advice = "What is found is the content from before, until it is stored. To try again:"
         retries = "; ".join(f"si-cli retry {group_id}" for group_id in groups)

@@ -30,7 +30,7 @@ FAILURES_READ: Final = 20
 type Look = Callable[[GroupProgress], Awaitable[None]]
 
 
-class Follower:
+class GroupFollower:
     """Follows one group, and shows a watcher how far its steps are. Somebody works meanwhile: see `Target.working`."""
 
     def __init__(self, target: Target, group_id: int, watcher: Watcher, interruptible: Interruptible) -> None:
@@ -103,8 +103,16 @@ class Followed:
     """How the groups ended."""
 
     failures: list[Failure] = field(default_factory=list[Failure])
+    """The newest of them."""
+    failed: int = 0
+    """All runs that failed."""
+    cancelled: int = 0
     is_stopped: bool = False
     """The watching was stopped before they had ended; they go on wherever a worker runs."""
+
+    @property
+    def is_success(self) -> bool:
+        return not (self.failed or self.cancelled or self.is_stopped)
 
 
 async def follow_groups(
@@ -115,8 +123,10 @@ async def follow_groups(
     async with target.working():
         try:
             for group_id in group_ids:
-                await Follower(target, group_id, watcher, Interruptible(stopping)).follow()
+                await GroupFollower(target, group_id, watcher, Interruptible(stopping)).follow()
         except Stopped:
             is_stopped = True
     failures = [each for group_id in group_ids for each in await target.failures(group_id, FAILURES_READ)]
-    return Followed(failures, is_stopped=is_stopped)
+    ends = [await target.progress(group_id) for group_id in group_ids]
+    failed, cancelled = sum(end.failed for end in ends), sum(end.cancelled for end in ends)
+    return Followed(failures, failed, cancelled, is_stopped=is_stopped)

@@ -51,7 +51,7 @@ class NotStoredAgainError(IngesterError):
     """A document was rolled back, and a RAG database could not follow."""
 
     def __init__(self, uri: str, failures: Sequence[Failure]) -> None:
-        reasons = "; ".join(f"{each.stage}: {each.reason}" for each in failures)
+        reasons = "; ".join(f"{each.stage}: {each.reason}" for each in failures) or "its run was cancelled"
         super().__init__(f"{uri!r} was rolled back, but searches still find the content from before: {reasons}")
         self.uri = uri
         self.failures = list(failures)
@@ -232,7 +232,7 @@ class Ingester:
         work = Work(workflow_id=workflow, param_id=params)
         done = await self._installation.roll_back(await self._known(uri, source), source, version, work)
         followed = await self._follow([run.run_group_id for run in done.runs]) if wait and done.runs else Followed()
-        if followed.failures:
+        if not followed.is_success:
             raise NotStoredAgainError(done.uri, followed.failures)
         return done
 

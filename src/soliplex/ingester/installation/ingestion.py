@@ -26,7 +26,7 @@ from soliplex.ingester.installation.files import (
     reason_of,
     walk,
 )
-from soliplex.ingester.installation.following import Follower
+from soliplex.ingester.installation.following import GroupFollower
 from soliplex.ingester.installation.forecast import Forecast, ForecastFile, forecast
 from soliplex.ingester.installation.interruptible import Interruptible, Stopped
 from soliplex.ingester.installation.missing import Missing, delete_missing, find_missing
@@ -303,7 +303,7 @@ class Ingestion:
 
     async def _follow(self, group_id: int, before: GroupProgress, *, is_more: bool = False) -> None:
         """Follow a group to its end. `is_more`: it was retried, and what it had completed before does not count."""
-        follower = Follower(self._target, group_id, self._watcher, self._interruptible)
+        follower = GroupFollower(self._target, group_id, self._watcher, self._interruptible)
         follower.show(before)
         try:
             async with self._target.working():

@@ -48,7 +48,7 @@ from soliplex.ingester.lib.enums import RunStatus
 from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
 from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
-from soliplex.ingester.lib.wf.errors import UnknownDefinitionError, nearest_names
+from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
 
 PREFIX: Final = "/api/v1"
 FAULT_OF_THE_FILE: Final = frozenset({400, 409, 413, 415, 422})
@@ -483,7 +483,7 @@ class RemoteInstallation:
 def _require(kind: str, name: str | None, known: Sequence[Mapping[str, Any]]) -> None:
     names = [each["id"] for each in known]
     if name is not None and name not in names:
-        raise UnknownDefinitionError(kind, name, nearest_names(name, names))
+        raise UnknownDefinitionError(kind, name, names)
 
 
 def _group(facts: Mapping[str, Any]) -> Group:

@@ -12,7 +12,7 @@
     ├── NotFoundError              a named thing does not exist
     │   ├── DocumentURINotFoundError no document lives at this URI of this source
     │   ├── VersionNotFoundError   the URI never had such a version
-    │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names the nearest
+    │   └── UnknownDefinitionError nothing defines this workflow or parameter set; names those there are
     ├── ConflictError              the thing is in a state that forbids the request
     │   ├── BeingRemovedError      the same content is being deleted at this moment
     │   ├── VersionGoneError       a version of which too little is stored any more

@@ -1,11 +1,7 @@
 """Documents that a client names by their address instead of sending them: `input_uri`, `si-cli fetch`.
 
-One file for each kind of place, and a line for each scheme in `registry.py`. Owns what may be fetched and how. Knows no
-batches, workflows or routes.
-
-    file:///folder/name     below INPUT_FILE_ROOTS only, after all links are followed
-    s3://bucket/key         from the bucket INPUT_S3 only
-    http(s)://host/path     through the guarded client; no private addresses, within size and time
+One file for each kind of place, which says in its first line how addresses look there, and a line for each scheme in
+`registry.py`. Owns what may be fetched and how. Knows no batches, workflows or routes.
 
 What a client may not have, it is told it may not have, in one kind of error, whatever the reason: an answer that told
 apart "not there" and "not yours" below a forbidden folder would let strangers list this machine's files.

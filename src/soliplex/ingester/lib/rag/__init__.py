@@ -13,7 +13,7 @@
     scopes      which documents are searched
     searching   by meaning, by words, or by both
     stored_chunks  one chunk, by its id
-    reading     which databases there are, and what is in them
+    inventory   which databases there are, and what is in them
     filters     a small language for choosing documents
     inspection  what each table holds of a document, and whether that is whole
     upkeep      vacuum and checksum

@@ -72,7 +72,7 @@ class Repeat:
 
 
 def _first_problem(exc: ValueError) -> str:
-    """Of the words of the parser: the place and the problem, without the list of all that could have stood there."""
+    """The place and the problem that the parser names, without its list of all that could have stood there."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     first = next((line for line in lines if "ERROR" in line), lines[0] if lines else "it is empty")
     return first.partition("ERROR: <input>:")[2].partition(" expecting ")[0] or first

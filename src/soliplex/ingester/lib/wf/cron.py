@@ -28,7 +28,7 @@ class DueTimes:
 
     @classmethod
     def parse(cls, cron: str, time_zone: str) -> Self:
-        """InvalidInputError says which of the two is wrong, and why."""
+        """Read the expression and the zone. InvalidInputError says which of the two is wrong, and why."""
         try:
             zone = ZoneInfo(time_zone)
         except (KeyError, ValueError, OSError) as exc:
@@ -52,7 +52,7 @@ class DueTimes:
         try:
             for due in CronSim(self.cron, moment.astimezone(self.zone)):
                 yield due.astimezone(UTC)
-        except CronSimError:  # it has looked decades ahead
+        except CronSimError:  # the expression names no moment in the next decades
             return
 
     def due(self, since: datetime, now: datetime) -> Due:
@@ -72,9 +72,9 @@ class Due:
     """A due time that has come."""
 
     at: datetime
-    """The newest one."""
+    """The newest due time that has come."""
     missed: int
-    """How many have passed at which nobody was there, as far as they were counted."""
+    """How many due times have passed while no worker was there, as far as they were counted."""
     is_late: bool
-    """Whether that is true of the newest one, too."""
+    """Whether the newest due time passed while no worker was there."""
     next: datetime | None

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 from soliplex.ingester.lib.enums import Isolation, LifeCycleEvent
 from soliplex.ingester.lib.wf import graph
 from soliplex.ingester.lib.wf.conditions import Condition, Repeat
-from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, UnknownDefinitionError, nearest_names
+from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.reading import Fields, JsonValue, KeyPath, Source, shown
 from soliplex.ingester.lib.wf.retries import Backoff, usual_backoff
 from soliplex.ingester.lib.wf.yaml_source import read_yaml
@@ -33,7 +33,7 @@ ATTEMPTS_IN_JSON: Final = 3
 OUTSIDE: Final = "outside"
 """In place of a handler: workers outside, who ask for the step's type by its name, do the work."""
 ANY_NUMBER: Final = 2**31 - 1
-"""Of failed tasks: no bound."""
+"""How many tasks of a map step may fail where there is no bound."""
 
 _WORKFLOW_KEYS: Final = ("id", "name", "meta", "item_steps", "lifecycle_events")
 _STEP_KEYS: Final = (
@@ -101,11 +101,11 @@ class StepDefinition:
     repeat: Repeat | None = None
     """The handler is called until a condition holds."""
     max_failures: int | None = None
-    """Of a map step: how many of its tasks may fail before the step does. None: it fails with the first."""
+    """How many tasks of a map step may fail before the step does. None: the step fails with its first task."""
     gather: bool = True
-    """Of a map step: whether its output is the list of what its tasks gave. Else it has none."""
+    """Whether the output of a map step is the list of what its tasks gave. If not, the step has no output."""
     expected_items: int | None = None
-    """Of a map step: how many items it has; with any other number it fails. None: any number."""
+    """How many items a map step has: with any other number it fails. None: any number."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.key)
@@ -162,7 +162,7 @@ class WorkflowDefinition:
         try:
             return self._by_key[key]
         except KeyError:
-            raise UnknownDefinitionError("step", key, nearest_names(key, self._by_key)) from None
+            raise UnknownDefinitionError("step", key, self._by_key) from None
 
     def handlers_for(self, event: str) -> tuple[EventHandler, ...]:
         """Give the handlers of this event, in the order they are written in."""

@@ -46,7 +46,7 @@ class Duty:
     name: str
     round: Callable[[], Awaitable[None]]
     is_over: Callable[[], bool] = _never
-    """Asked before each round: whether the duty has been told to end. One that never is ends by being cancelled."""
+    """Asked before each round: whether the duty has been told to end. One that is never told is cancelled."""
     at_end: Callable[[], Awaitable[None]] = _nothing
     """Called once, however the duty ends."""
 
@@ -90,7 +90,7 @@ class Duties:
         return task
 
     async def end(self, tasks: Iterable[asyncio.Task[None]], seconds: float = 0) -> None:
-        """Wait so long for duties that have been told that they are over; then cancel those that are left."""
+        """Wait this long for duties that have been told to end; then cancel those that are left."""
         ending = list(tasks)
         self._told_to_end.update(ending)
         if ending and seconds:
@@ -108,7 +108,7 @@ class Duties:
             await duty.at_end()
 
     async def _make_a_round(self, duty: Duty, failures: int) -> bool:
-        """Whether it went well; if not, it is told and slept over."""
+        """Call the round; says whether it went well. If it raises, the error is logged and a pause follows."""
         try:
             if self._probe is not None:
                 await self._probe.reach(f"round of {duty.name}")

@@ -72,13 +72,14 @@ class CycleError(DefinitionError):
 
 
 class UnknownDefinitionError(NotFoundError):
-    """No workflow, parameter set or step has this name; gives the names that look like it."""
+    """No workflow, parameter set or step has this name; tells which was probably meant, or else which are known."""
 
-    def __init__(self, kind: str, name: str, nearest: tuple[str, ...] = ()) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str] = ()) -> None:
         super().__init__(kind, name)
-        self.nearest = nearest
-        if nearest:
-            self.args = (f"{self}; did you mean {' or '.join(map(repr, nearest))}?",)
+        names = tuple(known)
+        self.nearest = nearest_names(name, names)
+        if names:
+            self.args = (f"{self}; {suggestion(name, names)}",)
 
 
 class LeaseLost(EngineError):  # noqa: N818  a fact about the lease, named as the glossary names it

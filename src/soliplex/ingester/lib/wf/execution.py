@@ -131,7 +131,7 @@ class Executor:
         except asyncio.CancelledError as exc:
             if is_cancelled():
                 raise
-            # A task that the handler itself cancelled, and awaited: that is its error, and not the end of the slot.
+            # The handler cancelled a task of its own and awaited it: that must not end the slot.
             return [errored(step, exc, started_at) for step in steps]
         except (KeyboardInterrupt, GeneratorExit):
             raise
@@ -188,7 +188,7 @@ class Decided:
     """What is to become of steps before any handler is called."""
 
     results: list[Result]
-    """Of those that need no call: they are skipped, become the tasks of a map, or cannot be executed here."""
+    """Results of the steps that need no call: these are skipped, become tasks of a map, or cannot be executed here."""
     to_call: Sequence[ClaimedStep] = ()
     definition: StepDefinition | None = None
 
@@ -288,7 +288,7 @@ class Search:
     def of(cls, step: ClaimedStep, now: datetime) -> Self:
         meta: dict[str, Any] = json_of(step.row, "status_meta") or {}
         noted = meta.get(SEARCH)
-        # One that nobody has gone on with for a while ended: the step was executed since, or no worker was there.
+        # A search that no worker has continued for a while is over: the step was executed, or there was no worker.
         if noted is None or now - datetime.fromisoformat(noted["last"]) > 2 * _SEARCH_PAUSES.longest:
             return cls(meta, now, 0)
         return cls(meta, datetime.fromisoformat(noted["since"]), noted["times"])
@@ -466,7 +466,7 @@ def _many(handler: Handler, results: Any, expected: int) -> list[Any]:
 
 
 def storable_json(output: Any) -> str:
-    """A result as JSON that either database takes; one that cannot be stored would take its whole batch down."""
+    """A result as JSON that either database takes; one that cannot be stored would spoil its whole group."""
     try:
         text = _encode(output)
         text.encode()
@@ -497,7 +497,7 @@ def errored(step: ClaimedStep, exc: BaseException, started_at: datetime | None =
 
 
 def is_permanent(exc: BaseException) -> bool:
-    """Whether there is no use in another attempt. Everything else may be a passing trouble, and is tried again."""
+    """Whether another attempt is of no use. Any other error may be about the moment, and the step is tried again."""
     match exc:
         case PermanentError():
             return True  # the handler says so

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 PAUSE: Final = 0.25
 SHARE: Final = 9
-"""Of the time between looks, how many times as long as the look itself."""
+"""The pause after a look is this many times as long as the look took."""
 SILENCE: Final = 15.0
 """Seconds after which a follower is told that nothing has changed."""
 OVERLAP: Final = timedelta(seconds=5)
@@ -92,7 +92,7 @@ class Follower:
     run_group_id: int | None = None
     batch_id: int | None = None
     run_id: int | None = None
-    """Of a run: its group is named, too."""
+    """Who follows a run names its group, too."""
     workflow_id: str | None = None
     step_types: frozenset[str] = frozenset()
     """Of steps, only those of these types; runs and groups have none, and are told all the same."""
@@ -116,7 +116,7 @@ class Follower:
         return is_of_type and all(wanted is None or wanted == found for wanted, found in asked)
 
     def tell(self, found: Sequence[Change]) -> bool:
-        """False: it has not kept up. Its stream ends, and it may come back with the last id it saw."""
+        """Queue changes for the follower. False if it has not kept up: its stream ends, and it may come back later."""
         wanted = found if self._wants_all else [change for change in found if self.wants(change)]
         if self._waiting + len(wanted) > self.most:
             return False
@@ -163,7 +163,7 @@ class ChangeFeed:
     async def changes_for(self, follower: Follower, resumed: str | None = None) -> AsyncGenerator[Sequence[Change]]:
         """What a follower is told: how things stand, or what it missed since the id it last saw; then what changes.
 
-        An empty list says that nothing has changed for a while. It ends with the feed, or if it is not read for long.
+        An empty list says that nothing has changed for a while. The stream ends with the feed, or when it is not read.
         """
         # First it follows, then it is told what was before: what happens in between is told twice rather than never.
         async with self.following(follower):
@@ -322,7 +322,7 @@ class News:
         of_ended = [step for step in await changes.begun_steps_of_runs(ended_runs) if self._was_not_told(step)]
         self._in_flight = now_in_flight
         for step in gone:
-            # One that is tried again, or waits, will end another time.
+            # A step that is tried again, or waits, has not ended yet: it will be told when it does.
             if step.status.is_final:
                 self._ended_steps[step.workflow_run_id].add(step.id)
         for run_id in ended_runs:

@@ -1,8 +1,8 @@
 """The finisher: one task per worker that records results.
 
 While one transaction is under way, results gather; the next takes them all. So a busy worker commits hundreds of steps
-at once, and an idle one commits each step as soon as it is done. Where others are being executed, and few have come, a
-result waits a few milliseconds for company: a commit costs as much for one as for ten.
+at once, and an idle one commits each step as soon as it is done. While other steps are being executed and few results
+have come, a result waits a few milliseconds for others: a commit costs as much for one result as for ten.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 LARGEST_BATCH: Final = 1_000
 COMPANY: Final = 8
-"""Results for which no others are waited for."""
+"""So many results are committed at once, without waiting for more."""
 LONGEST_WAIT: Final = 0.004
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
@@ -89,7 +89,7 @@ class Finisher:
         try:
             await self._record(batch)
         except BaseException:
-            self.submit(batch)  # what was recorded of it already will be found to have lost its lease
+            self.submit(batch)  # results that were recorded already have no lease any more, and change nothing
             raise
         if not self._waiting:
             self._idle.set()
@@ -120,20 +120,20 @@ class Finisher:
                 return
 
     def _tell(self, finished: Finished, following: Following | None) -> None:
-        """The results are recorded, whatever those who are told of it make of the news."""
+        """Tell who waits for the results. An error there is logged: the results are recorded all the same."""
         try:
             self._on_finished(finished)
         except Exception:  # noqa: BLE001  it must not look as if nothing had been recorded
             _log.exception("results are recorded, but not everybody could be told")
             if following is not None:
-                self._doubts.add(following.lease)  # what was claimed along may have reached nobody
+                self._doubts.add(following.lease)  # the steps that were claimed along may have reached no pool
         try:
             self._count(finished)
         except Exception:  # noqa: BLE001  as above
             _log.exception("results are recorded, but could not be counted")
 
     async def _record_apart(self, batch: list[Result], exc: BaseException) -> None:
-        """The database refused something in the batch: find it by halves, so that it spoils nothing but itself."""
+        """The database refused one of these results: find it by halves, so that all others are recorded."""
         if len(batch) > 1:
             middle = len(batch) // 2
             await self._record(batch[:middle])

@@ -132,7 +132,7 @@ def _import(method: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """One step of a batch, with the arguments that can be asked for by name."""
+    """One step of a call that takes many, with the arguments that can be asked for by name."""
 
     step: ClaimedStep
     arguments: Mapping[str, Any]
@@ -298,7 +298,7 @@ async def run_inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
 
 
 async def _large_run_input(step: ClaimedStep) -> Any:
-    """Read once for all steps of the run that were claimed together: a map may have many tasks."""
+    """The run's input, read once for all steps of the run that were claimed together: a map may have many tasks."""
     known = step.company.run_inputs if step.company is not None else {}
     if step.run_id not in known:
         known[step.run_id] = await value_of(step.run["input"])
@@ -311,7 +311,7 @@ async def inputs_of(steps: Sequence[ClaimedStep]) -> list[Any]:
     if company is None:
         await _read_outputs([step for step in steps if step.outputs is None])
     elif any(step.outputs is None for step in steps):
-        # One reads for those that were claimed along: they will ask for theirs in a moment.
+        # The first step reads for all that were claimed along with it: they will ask for their inputs in a moment.
         async with company.reading:
             missing = [step for step in steps if step.outputs is None]
             along = [step for step in company.steps if step.outputs is None]

@@ -62,7 +62,7 @@ class LifecycleBus:
         self._stopping = False
 
     def wake(self) -> None:
-        """There may be an event to deliver."""
+        """Let the bus look for events to deliver."""
         self._doorbell.ring()
 
     def duty(self) -> Duty:
@@ -77,7 +77,7 @@ class LifecycleBus:
             for delivery in deliveries:
                 self._start(delivery)
         except Exception:
-            self._doubts.add(deliveries[0].lease)  # those that were not begun would be nobody's
+            self._doubts.add(deliveries[0].lease)  # claimed events whose delivery was not begun would be held by nobody
             raise
         if not deliveries:
             await self._doorbell.wait(rings, await self._time_to_next())
@@ -91,7 +91,7 @@ class LifecycleBus:
             raise
 
     def stop_claiming(self) -> None:
-        """Let the duty end. It must not be cancelled in the middle of a claim: what that brings would be nobody's."""
+        """Let the duty end. Cancelled in the middle of a claim, it would leave events that nobody delivers."""
         self._stopping = True
         self._doorbell.ring()
 
@@ -123,10 +123,10 @@ class LifecycleBus:
     async def _deliver(self, delivery: Delivery) -> None:
         try:
             exc = await self._attempt(delivery)
-            # Nobody else will record it while this worker lives.
+            # No other worker records this delivery while this one lives.
             await insist(lambda: self._record(delivery, exc))
         except asyncio.CancelledError:
-            with suppress(*TROUBLES_OF_THE_DATABASE):  # the reaper gives it back otherwise
+            with suppress(*TROUBLES_OF_THE_DATABASE):  # if that fails, the reaper gives the delivery back
                 await asyncio.shield(operations.release_event(delivery, now=self._clock()))
             raise
 

@@ -59,7 +59,7 @@ async def insist[R](attempt: Callable[[], Awaitable[R]]) -> R:
         try:
             return await attempt()
         except TROUBLES_OF_THE_DATABASE as exc:
-            # While another process writes to SQLite, it answers questions and takes nothing: that will pass.
+            # While another process writes, SQLite can be read but not written: that will pass.
             is_ours = is_about_the_data(exc) or (number >= _ENOUGH and not is_busy(exc) and await _database_answers())
             if is_ours:
                 raise
@@ -79,7 +79,7 @@ async def _database_answers() -> bool:
 
 
 class Doubts:
-    """Leases of claims that failed: one that was made, and of which only the answer was lost, took what nobody uses."""
+    """Leases of claims that failed. A claim that was committed and whose answer was lost holds steps nobody executes."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Doubts:
         self._until[lease] = time.monotonic() + _LONGEST_DOUBT
 
     def leases(self) -> list[str]:
-        """Those that are still in doubt: a server that is slow may commit after the connection has broken."""
+        """The leases that are still in doubt: a slow server may commit a claim after the connection has broken."""
         self._until = {lease: until for lease, until in self._until.items() if until > time.monotonic()}
         return list(self._until)
 

@@ -9,12 +9,12 @@ from typing import cast
 
 
 def give_memory_back() -> bool:
-    """Whether there was any. Takes some milliseconds; without glibc, nothing happens."""
+    """Give free memory back; says whether there was any. Takes some milliseconds; without glibc, nothing happens."""
     trim = _malloc_trim()
     return trim is not None and bool(trim(0))
 
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    # ctypes lets go of the interpreter meanwhile.
+    # ctypes releases the interpreter's lock during the call.
     return cast("Callable[[int], int] | None", getattr(ctypes.CDLL(None), "malloc_trim", None))

@@ -48,7 +48,7 @@ LONGEST_LEASE: Final = timedelta(hours=1)
 SHORTEST_LEASE: Final = timedelta(seconds=1)
 LONGEST_WAIT: Final = 60.0
 BETWEEN_LOOKS: Final = 0.5
-"""Seconds: what other processes make ready is found by looking."""
+"""Seconds between looks for steps that other processes make ready."""
 PATIENCE: Final = timedelta(hours=1)
 
 
@@ -95,7 +95,7 @@ class Extended:
     expires_at: datetime
     held: list[int]
     unwanted: list[int]
-    """Of those held: their run was cancelled or has failed, so stop and let the lease go."""
+    """Steps held under the lease whose run was cancelled or has failed: the worker should stop them."""
 
 
 async def claim_tasks(
@@ -153,7 +153,7 @@ async def _claim(name: str, types: Collection[str], limit: int, lease_for: timed
         claim = await operations.claim_steps(worker_id, pool, limit, lease=lease)
         if not claim.steps:
             break
-        tasks = await _tasks(claim.steps)  # none, where all were skipped or became the tasks of a map
+        tasks = await _tasks(claim.steps)  # there are none where all steps were skipped or became the tasks of a map
     if not tasks:
         await operations.check_out(worker_id)
     return Claimed(lease, expires_at, tasks)

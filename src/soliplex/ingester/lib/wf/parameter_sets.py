@@ -53,7 +53,7 @@ async def save_parameter_set(
 async def delete_parameter_set(registry: Registry, set_id: str) -> None:
     """Delete a parameter set that a client keeps, unless a run group was started with it.
 
-    Also one that has ended may be retried, and whoever looks at it may ask what it was done with.
+    A group that has ended may be retried, and whoever looks at it may ask for its parameters.
     """
     await learn_definitions()
     params = registry.parameter_set(set_id)

@@ -43,7 +43,7 @@ HORIZON: Final = 0.05
 FORGETTING: Final = 0.98
 """The longest duration seen fades by this factor with every step."""
 BACKLOG: Final = 4
-"""Batches of results that may wait to be recorded before claiming pauses."""
+"""Groups of results that may wait to be recorded before claiming pauses."""
 SLICE: Final = 0.01
 """Seconds after which a slot lets others have the loop, though its handlers never wait."""
 
@@ -66,7 +66,7 @@ class PoolServices:
 
 
 class Holding(NamedTuple):
-    """A step under a lease. A step that was taken away and claimed again may be under way twice, under two of them."""
+    """A step under a lease. A step that was taken away and claimed again may be under way twice, under two leases."""
 
     step_id: int
     lease: str
@@ -93,7 +93,7 @@ class ConsumerPool:
         self._told = set[str]()
         """The types of which the doorbell has told that some are ready."""
         self._types: set[str] = set()
-        """Those that were claimed so far."""
+        """The types that this pool has claimed so far."""
         self._typical = 0.0
         self._ahead = size
         """How many steps to hold that wait for a slot."""
@@ -219,7 +219,7 @@ class ConsumerPool:
             self._services.metrics.incr("claim_success", len(steps), pool=self.name)
 
     def look_again(self) -> None:
-        """Results were recorded: there may be room for more."""
+        """Look for work again: results were recorded, so there may be room for more steps."""
         self._room.set()
 
     def hear_of(self, ready: Mapping[str, int]) -> None:
@@ -364,7 +364,7 @@ class ConsumerPool:
                 calls = await self._weighed(steps, handler.batch_weights, size)
             for number, call in enumerate(calls):
                 if steps[0].resource_key is not None and steps[0].lease not in self.leases_with_lock:
-                    self._release_all(calls[number:])  # the lock is another's
+                    self._release_all(calls[number:])  # another worker holds the lock
                     break
                 started = time.perf_counter()
                 results = await self._while_held(call, self._services.executor.execute(call), rest=calls[number + 1 :])
@@ -387,7 +387,7 @@ class ConsumerPool:
     async def _while_held[R](
         self, steps: list[ClaimedStep], work: Coroutine[Any, Any, R], *, rest: Sequence[list[ClaimedStep]] = ()
     ) -> R | None:
-        """Await work on these steps; None if it was cancelled because they were. Whatever is cancelled goes back."""
+        """Await work on these steps; None if the steps were cancelled meanwhile. Cancelled steps go back."""
         task = asyncio.current_task()
         assert task is not None
         holdings = [Holding(step.id, step.lease) for step in steps]
@@ -399,7 +399,7 @@ class ConsumerPool:
             if was_cancelled or self._stopping:
                 self._release(steps)
             else:
-                # The handler cancelled the task that called it: that is its error, and not the end of the slot.
+                # The handler cancelled the task that called it: that is an error of the step and must not end the slot.
                 self._services.finisher.submit([errored(step, exc) for step in steps])
             if self._stopping or not was_cancelled:
                 self._release_all(rest)
@@ -447,7 +447,7 @@ def _assignments(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
 
 
 def _kind(step: ClaimedStep) -> tuple[str, str, int]:
-    """Steps of one kind may share a call: an urgent one shares its time with none that is less so."""
+    """What steps must have in common to share a call. The priority is part of it: an urgent step waits for no other."""
     return step.workflow_id, step.name, step.row["priority"]
 
 
@@ -465,7 +465,7 @@ def _size_of(handler: Handler | None) -> int:
 
 
 def _handler_of(steps: list[ClaimedStep]) -> Handler | None:
-    """The handler that is called for the steps; None where none is, or where that ends in an error."""
+    """The handler that is called for the steps; None where no handler is called, or where it cannot be found."""
     try:
         definition = definition_of(steps[0])
         return None if definition.map and steps[0].parent_id is None else resolve(definition.method)

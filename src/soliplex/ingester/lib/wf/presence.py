@@ -44,7 +44,7 @@ QUIET_WHILE_BUSY: Final = 0.05
 
 
 class Presence(Protocol):
-    """A worker's sign of life, and its ear."""
+    """Says that a worker lives, and hears of work that others make ready."""
 
     async def announce(self) -> None:
         """Take the lock that says this worker lives, and start to listen."""
@@ -53,7 +53,7 @@ class Presence(Protocol):
     async def leave(self) -> None: ...
 
     async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
-        """Those of the workers whose process has ended."""
+        """Which of these workers have ended."""
         ...
 
     def forget(self, worker_ids: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ class PostgresPresence:
         connection = self._connection
         is_late = asyncio.get_running_loop().time() < self._judges_from
         if connection is None or connection.is_closed() or is_late:
-            return set()  # whoever cannot see must not judge
+            return set()  # without a connection nobody can be known to be dead
         async with self._using:
             return {row["id"] for row in await connection.fetch(query, list(worker_ids))}
 
@@ -129,7 +129,7 @@ class PostgresPresence:
         try:
             await self._announce_on(connection)
         except BaseException:
-            connection.terminate()  # or it could hold the lock against the next one
+            connection.terminate()  # otherwise the old session could hold the lock against the new one
             raise
         self._connection = connection
         return connection
@@ -144,7 +144,7 @@ class PostgresPresence:
         await connection.add_listener(WORK_CHANNEL, self._heard)
 
     def _lost(self, connection: Any) -> None:
-        if connection is self._connection:  # and not one that never came to be used
+        if connection is self._connection:  # and not a connection that was never used
             self._broken.set()
 
     def _heard(self, _connection: Any, pid: int, _channel: str, payload: Any) -> None:
@@ -162,10 +162,10 @@ class PostgresPresence:
             return
         self._broken.clear()
         if connection.is_closed():
-            self._broken.set()  # it broke before anybody could be told
+            self._broken.set()  # the connection broke before anybody could be told
         # If it was the server that went away, the others lost their locks as well, and are about to come back.
         self._judges_from = asyncio.get_running_loop().time() + TIME_TO_RECONNECT
-        self._on_work(None)  # what was said meanwhile went unheard
+        self._on_work(None)  # notifications may have been missed meanwhile
 
     async def _notify_others(self) -> None:
         await self._notify.wait()
@@ -253,7 +253,7 @@ class SqlitePresence:
             self._path(self._worker_id).unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
-            with suppress(OSError):  # others are at work, or it is gone already
+            with suppress(OSError):  # other workers use the folder, or it is gone already
                 self._folder.rmdir()
 
     async def dead_among(self, worker_ids: Sequence[str]) -> set[str]:
@@ -261,7 +261,7 @@ class SqlitePresence:
 
     def forget(self, worker_ids: Sequence[str]) -> None:
         for worker_id in worker_ids:
-            # One that was given up for its silence may live, and come back: its lock must still tell of its end.
+            # A worker that was given up for its silence may live and come back: its lock must still tell of its end.
             if self._is_dead(worker_id):
                 self._path(worker_id).unlink(missing_ok=True)
 

@@ -3,8 +3,8 @@
 after_claim             steps are claimed, nothing has been executed
 before_handler          the arguments are loaded
 after_handler           the handler returned, nothing has been recorded
-before_finish           a batch of results is about to be written
-after_finish            it has been committed
+before_finish           a group of results is about to be written
+after_finish            that group has been committed
 before_delivery         an event is claimed, its handler has not been called
 after_delivery          the handler returned, nothing has been recorded
 """

@@ -33,7 +33,7 @@ from soliplex.ingester.lib.wf.definitions import (
     parameter_set_from_yaml,
     workflow_from_yaml,
 )
-from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError, nearest_names
+from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.reading import JsonValue
 from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.yaml_source import LARGEST_FILE
@@ -70,7 +70,7 @@ class Registry:
         ]
         self._registered: dict[str, WorkflowDefinition] = {}
         self._listening: dict[str, WorkflowDefinition] = {}
-        """Those of the registered ones that handle events."""
+        """The registered workflows that handle events."""
         self._listening_files: list[WorkflowDefinition] = []
         self._workflows = _Index[WorkflowDefinition]("workflow")
         self._parameter_sets = _Index[ParameterSet]("parameter set")
@@ -139,7 +139,7 @@ class Registry:
             if self._registered.pop(workflow_id, None) is None:
                 raise UnknownDefinitionError("registered workflow", workflow_id)
             self._listening.pop(workflow_id, None)
-            # The index knows it when files have changed since; one of them may have been waiting for this id.
+            # The index holds the workflow if files have changed since it was registered. A file may define the id, too.
             if workflow_id in self._workflows.by_id:
                 self._rebuild()
 
@@ -159,7 +159,7 @@ class Registry:
         if self._clock() >= self._next_check and self._lock.acquire(blocking=False):
             try:
                 if _would_hold_a_loop() and self._bytes_to_read() > READ_AT_ONCE:
-                    self._next_check = math.inf  # until the thread is there
+                    self._next_check = math.inf  # until the thread has read the files
                     Thread(target=self._refresh_apart, name="definitions", daemon=True).start()
                 else:
                     self._check_files()
@@ -254,7 +254,7 @@ class _File[D: Definition]:
     id: str
     """The definition's id, or the likeliest one of a file that was never valid."""
     definition: D | None
-    """The last good one."""
+    """The last valid definition of the file."""
     error: DefinitionError | None
 
 
@@ -281,7 +281,7 @@ class _Folder[D: Definition]:
         yield from ((path, file.error) for path, file in self.files.items() if file.error is not None)
 
     def check(self) -> bool:
-        """Read what is new or changed, forget what is gone; say whether there was any of it."""
+        """Read files that are new or changed, forget those that are gone; say whether anything changed."""
         was_away = self.error is not None
         found = self._look()
         if found is None:
@@ -295,7 +295,7 @@ class _Folder[D: Definition]:
         return bool(gone or changed or was_away)
 
     def bytes_to_read(self) -> int:
-        """How much is new or changed; nothing, where nobody can look."""
+        """How many bytes are new or changed; 0 where the directory cannot be read."""
         try:
             found = {} if self._directory is None else _signatures(self._directory)
         except OSError:
@@ -370,7 +370,7 @@ class _Index[D: Definition]:
         if error := self._unusable.get(definition_id):
             # The same error is raised again and again: without this its traceback would grow each time.
             raise error.with_traceback(None)
-        raise UnknownDefinitionError(self._kind, definition_id, nearest_names(definition_id, self.by_id))
+        raise UnknownDefinitionError(self._kind, definition_id, self.by_id)
 
     def _add_errors(self, folder: _Folder[D]) -> None:
         self.errors.update(folder.errors)

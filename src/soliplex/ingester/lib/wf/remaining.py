@@ -54,7 +54,7 @@ class Remaining:
         self._is_starting = False
 
     def note(self, stages: Sequence[Share], now: float) -> None:
-        """Take down how far those are that go on now. Stages that are not among them any more do not count."""
+        """Note how far each stage is that goes on now. A stage that is not given any more does not count."""
         self._is_starting = any(stage.is_starting for stage in stages)
         for gone in self._began.keys() - {stage.name for stage in stages}:
             del self._began[gone]
@@ -64,7 +64,7 @@ class Remaining:
             return
         end = max(estimates)
         if self._ends_at is None:
-            # The first word waits for all that have begun: one that is about to tell may be the slowest.
+            # The first estimate waits until every stage that has begun can be estimated: any may be the slowest.
             under_way = [stage for stage in stages if 0 < stage.done < stage.total]
             self._ends_at = end if len(estimates) == len(under_way) else None
         else:
@@ -82,7 +82,7 @@ class Remaining:
         if stage.done >= stage.total:
             return None
         if not stage.done:
-            return None  # it waits for others, or loads what it needs: that is no measure
+            return None  # the stage waits for others, or loads what it needs: its rate says nothing yet
         began = self._began.setdefault(stage.name, _Began(stage.at, stage.done, stage.count))
         passed, done = stage.at - began.at, stage.done - began.done
         count = stage.count - began.count

@@ -193,7 +193,7 @@ class Worker:
         self._presence = presence_for(self.id, self._hear_of_work, is_idle=lambda: self.is_idle, duties=self._duties)
         await self._presence.announce()
         try:
-            # What is held under our name was another's, who is dead: we have the lock that it would hold.
+            # Steps held under our name were claimed by a worker that is dead: we hold the lock that it would hold.
             await operations.give_back_all(self.id, now=self._clock())
             await extensions_loaded()
             await learn_definitions()
@@ -231,7 +231,7 @@ class Worker:
     async def _stop(self, timeout: float) -> None:  # noqa: ASYNC109  as stop
         for pool in self._pools:
             await pool.stop_claiming()
-        self._wake()  # idle claimers need not wait for their next look
+        self._wake()  # pools that wait for work end now, and not at their next look
         await self._duties.end(self._claimers, 5.0)
         await self._duties.end(self._slots, timeout)
         await self._drain_finisher()
@@ -251,7 +251,7 @@ class Worker:
         _log.info("worker %s stopped", self.id)
 
     async def _drain_finisher(self) -> None:
-        """What cannot be recorded within a few seconds goes back."""
+        """Wait for the results to be recorded. Steps whose results take longer than a few seconds go back."""
         try:
             async with asyncio.timeout(0 if self._finisher.duty().name in self._duties.lost else 10):
                 await self._finisher.drain()
@@ -299,12 +299,12 @@ class Worker:
         ]
 
     def _wake(self, types: Collection[str] | None = None) -> None:
-        """There is work: of these types, if they are known."""
+        """Let the pools look for work: of these types, if they are known."""
         for pool in self._pools:
             pool.doorbell.ring(types)
 
     def _hear_of_work(self, types: Collection[str] | None) -> None:
-        """Others have made work ready."""
+        """Tell the pools that other workers or processes have made work ready."""
         self._wake(types)
         self._from_others.ring(types)
         self._signal_bell.ring(types)
@@ -337,7 +337,7 @@ class Worker:
 
     def _on_finished(self, finished: Finished) -> None:
         self._has_worked = True
-        if finished.followers:  # first: they are claimed for us, and nobody else would see to them
+        if finished.followers:  # first of all: these steps are claimed for us, and no other worker executes them
             for pool in self._pools:
                 pool.follow([step for step in finished.followers if pool.accepts(step.type)])
         of_any_type = bool(finished.released or finished.errored or finished.freed_keys)
@@ -374,7 +374,7 @@ class Worker:
         await operations.check_in(self.id, hostname=socket.gethostname(), pid=os.getpid(), meta=meta, now=self._clock())
 
     async def _refresh_locks(self) -> None:
-        """Put off the expiry of our locks. One that another has taken meanwhile ends the steps that relied on it."""
+        """Put off the expiry of our locks. Steps whose lock was taken by another are cancelled."""
         leases = {lease for pool in self._pools for lease in pool.leases_with_lock}
         ttl = timedelta(seconds=self.config.lock_ttl)
         lost = leases - await refresh_locks_of_leases(sorted(leases), ttl=ttl, now=self._clock())
@@ -486,7 +486,7 @@ async def at_work(worker: Worker, *, stop_timeout: float = 30.0) -> AsyncGenerat
             await worker.stop(stop_timeout)
     except asyncio.CancelledError:
         if worker.lost is None or block.uncancel() > cancelled_before:
-            raise  # somebody else cancels it, too
+            raise  # somebody else has cancelled the block, too
         raise worker.lost from None
 
 

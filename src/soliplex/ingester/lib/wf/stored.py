@@ -64,7 +64,7 @@ class StoredDefinitions:
         return self._versions.get(definition_id)
 
     def missing(self, definition_ids: Iterable[int | None]) -> set[int]:
-        """Those of the versions that have yet to be read."""
+        """Which of these versions this process has not read yet."""
         return {each for each in definition_ids if each is not None and each not in self._versions}
 
     def listening(self, workflow_id: str) -> WorkflowDefinition | None:

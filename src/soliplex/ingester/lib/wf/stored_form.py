@@ -95,7 +95,7 @@ def workflow_from_stored(content: str, *, is_draft: bool = False) -> WorkflowDef
 
 
 def _read(content: str) -> dict[str, Any]:
-    """DefinitionError: it was stored by a version of the product that is newer than this one."""
+    """Read stored JSON. DefinitionError if a newer version of the product has stored it."""
     data = json.loads(content)
     if data.get("form") != FORM:
         problem = f"was stored in form {data.get('form')}; this version of the product reads form {FORM}: upgrade it"

@@ -28,7 +28,7 @@ LARGEST_PAYLOAD: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Call me again after the delay, with this state."""
+    """Asks that the handler be called again after the delay, with this state."""
 
     state: Any = None
     delay: timedelta | float = 0.0
@@ -39,7 +39,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Call me again when somebody signals the key; or when the time is over, with no answer."""
+    """Asks that the handler be called again when somebody signals the key, or when the time is over."""
 
     key: str
     timeout: timedelta | float | None = None
@@ -53,7 +53,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Subflow:
-    """Run this workflow with this input, and call me again with its output as the answer.
+    """Asks that this workflow be run with this input, and the handler be called again with its output as the answer.
 
     If that run fails, so does the step: a retry of the step starts another run. If the step ends in any other way, the
     run is cancelled.
@@ -62,7 +62,7 @@ class Subflow:
     workflow_id: str
     input: Any = None
     timeout: timedelta | float | None = None
-    """Then the run is cancelled, and I am called without an answer."""
+    """How long the step waits. After that the run is cancelled, and the handler is called without an answer."""
     state: Any = None
 
     def __post_init__(self) -> None:

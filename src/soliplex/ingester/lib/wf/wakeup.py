@@ -64,11 +64,11 @@ class Doorbell:
 
 
 def _doorbells() -> WeakSet[Doorbell]:
-    """Those of one wiring."""
+    """The doorbells of the workers of one wiring."""
     return WeakSet()
 
 
 def work_is_ready(types: Collection[str] | None = None) -> None:
-    """Tell the workers of this wiring, in this process: of these types, if they are known."""
+    """Tell the workers of this wiring, in this process, that steps are ready: of these types, if they are known."""
     for doorbell in list(current_wiring().kept(_doorbells)):
         doorbell.ring(types)

@@ -3,6 +3,7 @@
     arguments    what they may ask for: the document, where it lives, the steps before
     artifacts    reading what earlier steps made, and not making again what is there
     arrays       artifacts that are long lists, read and written in pieces
+    document_processes   reading documents in processes that a document may crash, stall or fill
     weighing     how large a step's document is, so that a giant shares no call with others
     executing    which step is being executed, for handlers that store something of their own
     skipping     which steps have nothing to do, since an earlier one sent the document elsewhere

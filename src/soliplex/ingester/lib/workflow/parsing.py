@@ -30,7 +30,13 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, required
-from soliplex.ingester.lib.workflow.reading import Share, StepTime, read_in_process, time_to_read, tried_twice
+from soliplex.ingester.lib.workflow.document_processes import (
+    Share,
+    StepTime,
+    read_in_process,
+    time_to_read,
+    tried_twice,
+)
 
 _log = logging.getLogger(__name__)
 

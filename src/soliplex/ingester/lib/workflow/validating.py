@@ -14,7 +14,13 @@ from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.validation import Validated, validate
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.artifacts import required
-from soliplex.ingester.lib.workflow.reading import Share, StepTime, read_in_process, time_to_read, tried_twice
+from soliplex.ingester.lib.workflow.document_processes import (
+    Share,
+    StepTime,
+    read_in_process,
+    time_to_read,
+    tried_twice,
+)
 from soliplex.ingester.lib.workflow.sql import SQL
 
 SHORT: Final = 1 << 20

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from soliplex.ingester.lib import rag
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ResourceLock, ResourceLockKind
-from soliplex.ingester.lib.rag import reading
+from soliplex.ingester.lib.rag import inventory
 from soliplex.ingester.lib.rag.folder import rag_folder
-from soliplex.ingester.lib.rag.reading import RagDatabase, RagDocument, RagTable
+from soliplex.ingester.lib.rag.inventory import RagDatabase, RagDocument, RagTable
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import LARGEST_INTEGER, Text
 
@@ -76,13 +76,13 @@ class Documents(BaseModel):
 
 @router.get("/list", summary="RAG databases, by name")
 async def list_databases() -> Databases:
-    found = await reading.list_databases()
+    found = await inventory.list_databases()
     return Databases(lancedb_dir=rag_folder().address, database_count=len(found), databases=found)
 
 
 @router.get("/info", summary="What a RAG database holds", responses=error_answers(404))
 async def get_info(db: Name) -> Info:
-    found = await reading.database_info(db)
+    found = await inventory.database_info(db)
     return Info.model_validate(found, from_attributes=True)
 
 
@@ -96,7 +96,7 @@ async def list_documents(
     ] = None,
 ) -> Documents:
     """`filter` joins conditions on id, uri, title, metadata, created_at and updated_at with AND. It is no SQL."""
-    found = await reading.list_documents(db, limit=limit, offset=offset, where=where)
+    found = await inventory.list_documents(db, limit=limit, offset=offset, where=where)
     return Documents.model_validate(found, from_attributes=True)
 
 
@@ -105,7 +105,7 @@ async def list_documents(
 async def vacuum(db: Name) -> Any:
     """Compact a database and drop its old versions, unless another writes to it at this moment."""
     try:
-        path = await reading.existing_path(db)
+        path = await inventory.existing_path(db)
         async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.WEB, max_wait=0) as lock:
             await rag.vacuum(path, fence=lock)
     except NotFoundError as error:

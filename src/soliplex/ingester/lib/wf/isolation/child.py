@@ -67,7 +67,7 @@ def _serve(connection: socket.socket, runner: asyncio.Runner) -> None:
 def _answer(body: memoryview | bytes, connection: socket.socket, runner: asyncio.Runner) -> Frame:
     try:
         method, arguments = pickles.load_call(body)
-        context = copy_context()  # what a handler sets in it is not for the next one
+        context = copy_context()  # what a handler sets in its context is not seen by the next handler
         result = context.run(_function(method), **arguments)
         if inspect.isawaitable(result):
             result = runner.run(_until_stop(result, connection), context=context)
@@ -129,7 +129,7 @@ def _die_with(parent_pid: int) -> None:
     if sys.platform == "linux":
         # Sent when the thread ends that started this process: the one with the worker's loop.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:  # it died before the kernel was asked
+    if os.getppid() != parent_pid:  # the worker died before the kernel was asked
         sys.exit()
 
 

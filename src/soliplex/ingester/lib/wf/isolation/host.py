@@ -216,7 +216,8 @@ class HandlerProcess:
 
         def look() -> None:
             nonlocal timer
-            timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)  # first: no error must make this the last look
+            # The next look is arranged first, so that an error in this one does not end the looking.
+            timer = loop.call_later(_BETWEEN_LOOKS_AT_MEMORY, look)
             if self._resident_mib() > limit:
                 timer.cancel()
                 self._ran_out_of_memory = True

@@ -97,14 +97,14 @@ class ProcessPool:
             await self._slots.acquire()
         for _ in range(self._processes):
             self._slots.release()
-        # Unless its call was cancelled twice: that one did not wait for the process that had been starting for it.
+        # A call that was cancelled twice did not wait for the process that was being started for it.
         if self._background:
             await asyncio.wait(self._background)
 
     async def _warm_one(self, are_all_ready: asyncio.Barrier) -> None:
         process = await self._acquire()
         try:
-            await are_all_ready.wait()  # so that each takes another one
+            await are_all_ready.wait()  # so that each call takes another process
         finally:
             self._release(process)
 
@@ -128,7 +128,7 @@ class ProcessPool:
             process = self._idle.pop()
             if process.is_alive:
                 return process
-            await self._end(process)  # it died of itself, while idle
+            await self._end(process)  # the process died while it was idle
         return None
 
     async def _new_process(self) -> HandlerProcess:

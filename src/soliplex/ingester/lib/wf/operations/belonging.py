@@ -19,11 +19,11 @@ class Owner(Protocol):
     """Whoever keeps what run groups belong to. What its scripts do is part of the transaction that tells it."""
 
     def work_ended(self, batch_ids: list[int], now: datetime) -> Script[None]:
-        """A group of each of these has just ended. Others of the same batch may still be open."""
+        """A group of each of these batches has just ended. Other groups of the same batch may still be open."""
         ...
 
     def work_began(self, batch_ids: list[int]) -> Script[None]:
-        """A group of each of these has runs to do, and had none before."""
+        """A group of each of these batches has runs to do, and had none before."""
         ...
 
 
@@ -42,7 +42,7 @@ def groups_ended(groups: Iterable[Row], now: datetime) -> Script[None]:
 
 
 def groups_began(batch_ids: Iterable[int | None]) -> Script[None]:
-    """Groups that belong to these had nothing to do, and have now."""
+    """Groups that belong to these batches had nothing to do, and have now."""
     for owner, ids in _told(batch_ids):
         yield from owner.work_began(ids)
 

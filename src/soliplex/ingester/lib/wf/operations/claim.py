@@ -2,8 +2,8 @@
 
 The cost does not depend on how much waits, runs or has ended: every look is a probe of an index that holds ready steps
 only. Steps that need a resource stand in an index of their own, by key. For them the claim takes the next key that
-nobody holds, the lock on it, and up to a batch of its steps, in one transaction: they are executed together under that
-one lock.
+nobody holds, the lock on it, and many of its steps, in one transaction: they are executed together under that one
+lock.
 
 On PostgreSQL, where every statement is a message there and back, steps without a resource are claimed by one statement
 that also starts their runs and groups and writes the events (`claim_and_start`). A worker that was told which types
@@ -46,11 +46,11 @@ class Pool:
     """None: every type but the excluded ones, and those that have to be asked for by name."""
     excluded: frozenset[str] = frozenset()
     keyed_limit: int = 1
-    """How many steps of one resource are claimed at least, if there are so many: nobody else could execute them now."""
+    """How many steps of one resource are claimed at least, if there are so many: no other worker could execute them."""
     last_type: str = ""
     """Types that need a resource are served in turn: the next claim starts after this one."""
     last_keys: dict[str, str] = field(default_factory=dict[str, str])
-    """So are the keys of each type."""
+    """The keys of each type are served in turn, too: the key that was served last, by type."""
     keyed_next: bool = False
     """Steps with and without a resource are served in turn."""
 
@@ -110,11 +110,11 @@ async def priorities_of_ready() -> dict[str, int]:
 
 
 async def _first(source: Link, scripts: Iterable[Script[Claim]]) -> Claim | None:
-    """What the first of the scripts brings that brings anything. Each is a transaction of its own."""
+    """Run the scripts, each in a transaction of its own, until one claims something; gives what it claimed."""
     for script in scripts:
         claim = await source.transact(script)
         if claim.lost_race:
-            await learn_definitions(source)  # it may be for want of them that nothing was claimed
+            await learn_definitions(source)  # that nothing was claimed may be because definitions were not known
         if claim.steps or claim.lost_race:
             return claim
     return None
@@ -276,7 +276,7 @@ def _start(rows: Sequence[Row], holder: _Holder, resource_key: str | None = None
     """Begin the runs, and the groups, of which these are the first steps."""
     outbox = Outbox(get_registry())
     runs = yield from _begin_runs({row["workflow_run_id"] for row in rows}, outbox, holder.now)
-    # Somebody else is changing a run that should have begun and has not.
+    # A run that should have begun has not, because somebody else is changing it.
     busy = {run_id for run_id, run in runs.items() if run["status"] == RunStatus.PENDING}
     if busy:
         yield from _leave([row for row in rows if row["workflow_run_id"] in busy], holder)

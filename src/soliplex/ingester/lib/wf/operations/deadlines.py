@@ -17,7 +17,7 @@ MESSAGE: Final = "the deadline of the run has passed"
 
 
 async def end_overdue_runs(*, now: datetime | None = None) -> Finished | None:
-    """End runs whose deadline has passed, a hundred at most. None: there was none."""
+    """End runs whose deadline has passed, a hundred at most. None: no deadline had passed."""
     moment = now or utcnow()
     rows = await Database.read(SQL.overdue_runs(now=moment, limit=AT_ONCE))
     return await Database.transact(_end([row["id"] for row in rows], moment)) if rows else None

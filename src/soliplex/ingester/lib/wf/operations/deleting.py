@@ -76,7 +76,7 @@ def _shrink_group(
     if left["remaining"] or not left["total"]:
         return  # The group goes on; or it has no runs from which it could take a status, and keeps the one it has.
     if before["delete_requested_at"] is not None:
-        return  # It goes as well, and does not end before.
+        return  # The group is deleted as well, and does not end before that.
     status = _status_of(left)
     has_ended = before["completed_date"] is not None
     yield SQL.set_group_status(

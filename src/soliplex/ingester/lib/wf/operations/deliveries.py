@@ -57,7 +57,7 @@ async def next_event_due() -> datetime | None:
 
 
 async def complete_event(delivery: Delivery, *, now: datetime | None = None) -> bool:
-    """The handler was called. False: the delivery was another's by then."""
+    """Record that the handler was called. False: another worker held the delivery by then."""
     call = SQL.complete_event(event_id=delivery.id, lease=delivery.lease, now=now or utcnow())
     return bool(await Database.transact(single(call)))
 
@@ -65,7 +65,7 @@ async def complete_event(delivery: Delivery, *, now: datetime | None = None) -> 
 async def error_event(
     delivery: Delivery, message: str, *, available_at: datetime, now: datetime | None = None
 ) -> RunStatus | None:
-    """The handler failed: tried again at `available_at` while attempts remain, else FAILED."""
+    """Record that the handler failed: it is called again at `available_at` while attempts remain, else FAILED."""
     call = SQL.error_event(
         event_id=delivery.id, lease=delivery.lease, message=message, available_at=available_at, now=now or utcnow()
     )

@@ -56,14 +56,14 @@ class Finished:
 
     completed: set[int] = field(default_factory=set[int])
     errored: set[int] = field(default_factory=set[int])
-    """Will be tried again."""
+    """Steps that will be tried again."""
     failed: set[int] = field(default_factory=set[int])
     released: set[int] = field(default_factory=set[int])
     expanded: set[int] = field(default_factory=set[int])
     parked: set[int] = field(default_factory=set[int])
-    """Wait for a delay or a signal, or are ready again."""
+    """Steps that wait for a delay or a signal, or are ready again."""
     lost: set[int] = field(default_factory=set[int])
-    """The lease was another's: nothing was changed."""
+    """Steps whose lease another worker held: nothing was changed."""
     ready: dict[str, int] = field(default_factory=dict[str, int])
     """Types of which steps became ready, with the highest priority among them."""
     ended_runs: dict[int, str] = field(default_factory=dict[int, str])
@@ -104,7 +104,7 @@ async def finish_steps(
 
 
 async def complete_step(step_id: int, lease: str, *, output: Any = None, now: datetime | None = None) -> bool:
-    """COMPLETED, if the lease still matches. Says whether it did."""
+    """Record that the step is COMPLETED, if the lease still matches. Says whether the lease did."""
     result = Completed(step_id=step_id, run_id=0, lease=lease, output=None if output is None else to_json(output))
     finished = await _finish_one(result, now)
     return step_id in finished.completed
@@ -131,7 +131,7 @@ async def error_step(
 
 
 async def release_step(step_id: int, lease: str, *, now: datetime | None = None) -> bool:
-    """Back to PENDING, without counting an attempt. Says whether the lease still matched."""
+    """Put the step back to PENDING, without counting an attempt. Says whether the lease still matched."""
     finished = await _finish_one(Released(step_id=step_id, run_id=0, lease=lease), now)
     return step_id in finished.released
 
@@ -200,7 +200,7 @@ def _complete(results: list[Completed], settlement: Settlement) -> Script[None]:
 
 
 def _packed_end(result: Completed) -> str:
-    """As JSON, around an output that is JSON already."""
+    """The end of a step as JSON, around an output that is JSON already."""
     text = f'{{"id":{result.step_id},"lease":{to_json(result.lease)}'
     if result.started_at is not None:
         text += f',"started_at":"{to_sqlite_text(result.started_at)}"'
@@ -306,7 +306,7 @@ class _Map:
     """Whether a task that has just ended was one failure too many."""
 
     def count(self, status: RunStatus) -> None:
-        """A task of it has ended."""
+        """Note that a task of the map step has ended."""
         self.remaining -= 1
         if status is RunStatus.FAILED:
             self.failed += 1
@@ -599,7 +599,7 @@ _FINAL = frozenset(str(status) for status in RunStatus if status.is_final)
 
 
 def _lets_others_begin(row: Row, status: RunStatus) -> bool:
-    """Whether steps may wait for this one and need not any more: one that is optional may fail, too."""
+    """Whether the end of this step lets the steps that depend on it begin. An optional step may fail for that, too."""
     if status is RunStatus.COMPLETED:
         return not row["is_last_step"]
     return status is RunStatus.FAILED and bool(row["optional"]) and not row["is_last_step"]

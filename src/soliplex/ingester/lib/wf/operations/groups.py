@@ -222,7 +222,7 @@ def _note_change(before: Row, run: Row, now: datetime) -> Script[None]:
 
 
 async def try_complete_run_group(group_id: int, *, now: datetime | None = None) -> bool:
-    """End the group if all its runs have ended. True for the one caller whose update did; it has written GROUP_END."""
+    """End the group if all its runs have ended. True for the one caller that ended it and so wrote GROUP_END."""
     moment = now or utcnow()
     return await Database.transact(_recount_group(group_id, moment))
 

@@ -71,7 +71,7 @@ async def stop_waiting(resource_key: str, holder_id: str) -> None:
 async def refresh_resource_lock(
     resource_key: str, holder_id: str, *, ttl: timedelta = DEFAULT_LOCK_TTL, now: datetime | None = None
 ) -> bool:
-    """Put off the lock's expiry. False: it is no longer the holder's."""
+    """Put off the lock's expiry. False: this holder does not hold the lock any more."""
     expires_at = (now or utcnow()) + ttl
     call = SQL.refresh_lock(resource_key=resource_key, holder_id=holder_id, expires_at=expires_at)
     return bool(await Database.transact(single(call)))

@@ -32,7 +32,7 @@ from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL, work_is_ready
 
 RUN_KEY_INDEX: Final = "ix_workflowrun_run_key"
 LONGEST_NOTICE: Final = 1_900
-"""Characters: PostgreSQL takes 8,000 bytes."""
+"""Characters of a notification, of which PostgreSQL takes at most 8,000 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,8 @@ def _step_config(step: StepDefinition, cumulative: CumulativeConfig, now: dateti
         return _known[remembered]
     found = yield SQL.find_step_config(**key)
     if found:
-        _remember(remembered, found[0]["id"])  # found, so it is committed; one that is inserted here may yet not be
+        # A row that was found is committed; a row that is inserted below may still be rolled back.
+        _remember(remembered, found[0]["id"])
     else:
         config = Json(cumulative.config)
         found = yield SQL.insert_step_config(**key, config=config, cumulative=cumulative.cumulative_json, now=now)

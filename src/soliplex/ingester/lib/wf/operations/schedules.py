@@ -161,7 +161,7 @@ async def _start_of(row: Row, now: datetime) -> Start:
 
 
 def _run(row: Row, start: Start | None, problem: str | None, now: datetime) -> Script[bool]:
-    """Start the run, unless another worker has done so meanwhile. Without a start: only say why there is none."""
+    """Start the run, unless another worker has done so meanwhile. Where nothing is to be started, only say why."""
     held = yield SQL.hold_due_schedule(id=row["id"], now=now)
     if not held:
         return False

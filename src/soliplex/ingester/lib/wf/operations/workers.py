@@ -5,7 +5,7 @@ A worker is dead when its check-in is older than a threshold, or when the lock i
 taken away, and every write to a resource on the fence of the lock that went with them (`take_fence`).
 
 A step may be what its worker died of: a handler that crashes the process, or takes all memory. So deaths are counted in
-its `status_meta`. The first ones are held against nobody. After that it waits before it is given to the next worker,
+its `status_meta`. The first deaths have no consequence. After those the step waits before the next worker gets it,
 each time longer, and by chance not as long as the steps that only happened to be held along with it. In the end it
 fails.
 """
@@ -41,7 +41,7 @@ class Reaped:
 
     workers: tuple[str, ...] = ()
     steps: int = 0
-    """Those that wait again."""
+    """Steps that wait to be claimed again."""
     failed: int = 0
     """Steps that too many workers have died of, it seems."""
     events: int = 0

@@ -79,7 +79,7 @@ class StepState:
     retry: int
     """Attempts that failed."""
     retries: int
-    """Attempts that it may have."""
+    """How many attempts the step may have."""
     repeats: int
     awaits: str | None
     worker_id: str | None
@@ -101,7 +101,7 @@ class StepState:
         return attempts_begun(self.status, self.retry)
 
     def as_json(self) -> dict[str, Any]:
-        """What is told of it."""
+        """The state as it is told to those who follow along."""
         facts = {name: getattr(self, name) for name in (*_STEP_FACTS[1:], *_RUN_FACTS, "attempts")}
         del facts["status_date"]
         return to_jsonable_python({"step_id": self.id, **facts})

@@ -40,7 +40,7 @@ class _Stage:
     first_recent: datetime | None
 
     def shares(self, now: datetime) -> tuple[Share, Share]:
-        """How far it was when the first of the recent ones had ended, and how far it is."""
+        """How far the stage was when the first of its recent items had ended, and how far it is now."""
         assert self.first_recent is not None
         then = self.ended - self.recent + 1
         return (
@@ -78,7 +78,7 @@ def _eta(group: RunGroup, seconds: float | None, ends_at: datetime | None, reaso
 
 
 def _estimate(stages: Sequence[_Stage], now: datetime) -> float | None:
-    """What is left, as one estimates it who looked when the first recent thing ended, and looks again now."""
+    """The time that is left, by how far each stage has come since its first recent item ended."""
     going_on = [stage.shares(now) for stage in stages if stage.first_recent is not None and stage.ended < stage.total]
     if not going_on:
         return None

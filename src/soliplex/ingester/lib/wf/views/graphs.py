@@ -93,11 +93,11 @@ class RunNode:
     start_date: datetime | None
     completed_date: datetime | None
     duration: float | None
-    """Seconds; of a step that runs, so far."""
+    """Seconds that the step took, or has taken so far if it runs."""
     attempts: int
     """Attempts that have begun since it was last called anew."""
     retries: int
-    """Attempts that it may have."""
+    """How many attempts the step may have."""
     repeats: int
     """How often its handler asked to be called again."""
     optional: bool
@@ -329,7 +329,7 @@ def _task(row: Any, now: datetime) -> TaskNode:
 
 
 def _duration(status: RunStatus, start: datetime | None, end: datetime | None, now: datetime) -> float | None:
-    """Of a step that neither runs nor has ended, nothing: its last attempt is over, and its next has not begun."""
+    """None for a step that neither runs nor has ended: its last attempt is over, and its next has not begun."""
     return _seconds(start, now if status is RunStatus.RUNNING else end)
 
 

@@ -24,10 +24,10 @@ class Profile:
     steps: int
     failed: int
     failed_attempts: int
-    """Of steps that completed in the end, too."""
+    """Counts the failed attempts of steps that completed in the end, too."""
     mean_seconds: float | None
     p50_seconds: float | None
-    """Half of them took no longer than this: the bound above it, which is less than twice as much."""
+    """Half of the steps took no longer than this. It is the bound above the median, and less than twice the median."""
     p95_seconds: float | None
 
 

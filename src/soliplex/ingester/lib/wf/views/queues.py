@@ -44,7 +44,7 @@ class WaitReason(StrEnum):
     STEPS = "steps"
     """Other steps of its run."""
     TASKS = "tasks"
-    """The tasks of the map step that it is."""
+    """Tasks of its own: the step is a map step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class RunFilter:
 
     @property
     def _ways_to_find(self) -> list[Any]:
-        """What follows from the status, and can be looked up."""
+        """Conditions that follow from the wanted status and that an index can look up."""
         if self.doc_id is not None:
             return []
         if self.status in {RunStatus.FAILED, RunStatus.CANCELLED}:

@@ -51,7 +51,7 @@ class StepStats:
     """How many steps of a group, of one name, are in a status."""
 
     name: str | None
-    """Of the group."""
+    """The name of the group."""
     param_definition_id: str
     workflow_step_name: str
     status: RunStatus
@@ -92,9 +92,9 @@ class TypeThroughput:
     failed: int
     cancelled: int
     per_minute: float
-    """Of those that were completed."""
+    """Steps completed per minute."""
     average_seconds: float | None
-    """How long they took that were executed to an end."""
+    """How long those steps took on average that were executed to an end."""
     buckets: list[Bucket]
 
 
@@ -108,7 +108,7 @@ class StepRates:
     cancelled: int
     unfinished: int
     retried: int
-    """Of all of them, those that needed more than one attempt."""
+    """How many of all these steps needed more than one attempt."""
     success_rate: float | None
     """Completed among completed and failed; None while none has ended."""
     failure_rate: float | None

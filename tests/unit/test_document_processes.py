@@ -12,7 +12,7 @@ import pytest
 from soliplex.ingester.lib.parsing.errors import Harm, HarmfulDocumentError
 from soliplex.ingester.lib.wf.errors import HandlerCrashed, MemoryLimitExceeded, StepTimeout
 from soliplex.ingester.lib.wf.isolation import ProcessPool
-from soliplex.ingester.lib.workflow.reading import read_in_process, time_to_read
+from soliplex.ingester.lib.workflow.document_processes import read_in_process, time_to_read
 
 
 class Failing(ProcessPool):
