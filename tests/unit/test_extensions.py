@@ -46,13 +46,13 @@ def write_module(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> st
     return "extension_of_a_test"
 
 
-def test_the_shipped_extension_gives_parse_and_store_steps_pools_of_their_own(
+def test_the_shipped_extension_gives_parse_store_and_webhook_steps_pools_of_their_own(
     apart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCLING_CONCURRENCY", "7")
     monkeypatch.setenv("WORKER_TASK_COUNT", "2")
     get_settings.cache_clear()
-    assert WorkerConfig().consumers == {"parse": 7, "store": 2, "*": 2}
+    assert WorkerConfig().consumers == {"parse": 7, "store": 2, "webhook": 10, "*": 2}
 
 
 def test_an_extension_of_ones_own_gives_a_type_of_steps_a_pool(
@@ -66,7 +66,7 @@ def test_an_extension_of_ones_own_gives_a_type_of_steps_a_pool(
     )
     monkeypatch.setenv("WORKER_TASK_COUNT", "4")
     name_extensions(monkeypatch, SHIPPED, module)
-    assert WorkerConfig().consumers == {"parse": 3, "store": 4, "summarize": 5, "*": 4}
+    assert WorkerConfig().consumers == {"parse": 3, "store": 4, "webhook": 10, "summarize": 5, "*": 4}
 
 
 def test_an_extension_that_cannot_be_imported_is_told_with_the_setting(

@@ -424,58 +424,43 @@ class WebhookSettings(BaseSettings):
     """Webhooks: callbacks of segmentation jobs, and what workflows report by `notify_webhook`."""
 
     webhook_timeout_seconds: Seconds = Field(
-        default=30,
-        description="Longest that one try to deliver a webhook may take, to the end of the answer.",
-        json_schema_extra=TO_COME,
+        default=30, description="Longest that one try to deliver a webhook may take, to the end of the answer."
     )
     webhook_signing_secret: Annotated[Secret, AfterValidator(signing_secrets)] | None = Field(
         default=None,
         description="Base64 key that signs webhooks as Standard Webhooks does, or several with commas between them, "
         "the newest first; each signs. Unset, they are not signed.",
-        json_schema_extra=TO_COME,
     )
     webhook_secrets: Annotated[Secret, AfterValidator(named_secrets)] | None = Field(
         default=None,
         description="Further keys, by name, for receivers with one of their own: a JSON object of texts, each as "
         "WEBHOOK_SIGNING_SECRET.",
-        json_schema_extra=TO_COME,
     )
     webhook_allowed_targets: Annotated[Items, AfterValidator(targets)] = Field(
         default=(),
         description="Hosts and networks that webhooks may go to though they are private, such as "
         "`hooks.example.internal,10.1.0.0/16`.",
-        json_schema_extra=TO_COME,
     )
     webhook_first_delay_seconds: SecondsOrNone = Field(
-        default=5,
-        description="Wait before a webhook is tried the second time; it doubles each time.",
-        json_schema_extra=TO_COME,
+        default=5, description="Wait before a webhook is tried the second time; it doubles each time."
     )
     webhook_longest_delay_seconds: Seconds = Field(
-        default=3600, description="Ceiling of the wait between two tries of a webhook.", json_schema_extra=TO_COME
+        default=3600, description="Ceiling of the wait between two tries of a webhook."
     )
     webhook_give_up_seconds: Seconds = Field(
-        default=86_400,
-        description="Age at which a webhook that was tried in vain becomes a dead letter.",
-        json_schema_extra=TO_COME,
+        default=86_400, description="Age at which a webhook that was tried in vain becomes a dead letter."
     )
     webhook_hosts_at_once: Count = Field(
-        default=10, description="Hosts to which a worker delivers webhooks at the same time.", json_schema_extra=TO_COME
+        default=10, description="Hosts to which a worker delivers webhooks at the same time."
     )
     webhook_host_concurrency: Count = Field(
-        default=10,
-        description="Webhooks that are on their way to one host at the same time, of all workers together.",
-        json_schema_extra=TO_COME,
+        default=10, description="Webhooks that are on their way to one host at the same time, of all workers together."
     )
     webhook_circuit_failures: Count = Field(
-        default=10,
-        description="Tries in a row that a host must fail before it is left alone for a while.",
-        json_schema_extra=TO_COME,
+        default=10, description="Tries in a row that a host must fail before it is left alone for a while."
     )
     webhook_circuit_seconds: Seconds = Field(
-        default=60,
-        description="How long such a host is left alone; then one webhook is tried.",
-        json_schema_extra=TO_COME,
+        default=60, description="How long such a host is left alone; then one webhook is tried."
     )
 
 
