@@ -14,6 +14,9 @@ from standardwebhooks import Webhook
 from soliplex.ingester.lib.config import Settings, load_settings
 from soliplex.ingester.lib.models import Database, WebhookMessage, WorkflowRun
 from soliplex.ingester.lib.webhooks import Enqueued, NewMessage, send_webhook
+from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.catalog import get_registry
+from soliplex.ingester.lib.wf.definitions import workflow_from_mapping
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from soliplex.ingester.lib.wiring import current_wiring
 from tests.support.engine import assert_consistent, registry_in_use, rows_of, scalar
@@ -61,8 +64,9 @@ def use(**changed: Any) -> Settings:
 
 
 @asynccontextmanager
-async def working() -> AsyncGenerator[Worker]:
-    worker = Worker(WorkerConfig(consumers={"webhook": 4}, liveness_interval=0.05))
+async def working(**config: Any) -> AsyncGenerator[Worker]:
+    chosen: dict[str, Any] = {"consumers": {"webhook": 4}, "liveness_interval": 0.05, **config}
+    worker = Worker(WorkerConfig(**chosen))
     await worker.start()
     try:
         yield worker
@@ -256,3 +260,28 @@ async def test_the_wait_that_a_receiver_asks_for_is_kept(database: None, hooks: 
     due = (await rows_of("SELECT available_at FROM runstep"))[0][0]
     assert run.status == "RUNNING"
     assert str(due) > str(found.created_at + timedelta(minutes=29))[:19]
+
+
+async def test_a_workflow_reports_its_events_to_receivers(database: None, hooks: Receiver) -> None:
+    use(webhook_secrets=f'{{"duty": "{NEW}"}}')
+    tell = {"method": "soliplex.ingester.lib.workflow.notify_webhook", "name": "tell", "retries": 3}
+    flow = workflow_from_mapping(
+        {
+            "id": "reported",
+            "item_steps": {"step": {"method": "tests.support.handlers.nothing"}},
+            "lifecycle_events": {
+                "item_end": [{**tell, "parameters": {"url": hooks.url, "secret": "duty"}}],
+                "group_end": [{**tell, "parameters": {"url": hooks.url}}],
+            },
+        }
+    )
+    get_registry().register(flow)
+    created = await ops.create_run_group(flow, None, [ops.NewRun(input={})], name="one")
+    async with working(consumers={"webhook": 2, "*": 2}):
+        await hooks.has(taken=2)
+        await until(lambda: scalar("SELECT count(*) = 0 FROM workflowrun WHERE completed_date IS NULL"))
+    by_type = {delivery.content["type"]: delivery for delivery in hooks.taken}
+    assert by_type["group_end"].content["data"]["run_group_id"] == created.group_id
+    assert by_type["item_end"].content["data"]["workflow_run_id"] == created.run_ids[0]
+    assert "webhook-signature" not in by_type["group_end"].headers
+    Webhook(NEW).verify(by_type["item_end"].body, by_type["item_end"].headers)

@@ -33,7 +33,9 @@ from soliplex.ingester.lib.webhooks.enqueueing import (
     send_webhook,
 )
 from soliplex.ingester.lib.webhooks.messages import NewMessage
+from soliplex.ingester.lib.webhooks.redelivering import redeliver, redeliver_dead
 from soliplex.ingester.lib.webhooks.targets import check_target
+from soliplex.ingester.lib.webhooks.viewing import get_webhook, list_webhooks
 
 __all__ = [
     "WEBHOOK_STEPS",
@@ -42,6 +44,10 @@ __all__ = [
     "Sending",
     "check_target",
     "enqueue",
+    "get_webhook",
+    "list_webhooks",
     "prepare_sending",
+    "redeliver",
+    "redeliver_dead",
     "send_webhook",
 ]

@@ -10,3 +10,7 @@ UPDATE webhookmessage m
        settled_at = CASE WHEN x.status = 'PENDING' THEN NULL ELSE {moment now} END
   FROM jsonb_to_recordset(CAST(:results AS jsonb)) AS x(id bigint, status text, try_count integer, tries jsonb)
  WHERE m.id = x.id AND m.status = 'PENDING';
+
+-- Waits until whoever ends the run has ended it.
+-- :name hold_run
+SELECT status, completed_date FROM workflowrun WHERE id = :run_id FOR NO KEY UPDATE;

@@ -35,3 +35,33 @@ SELECT run_id, count(*) AS dead FROM webhookmessage WHERE run_id {among runs} AN
 UPDATE webhookmessage
    SET status = 'PENDING', settled_at = NULL, try_count = 0, expires_at = :expires_at
  WHERE run_id {among runs} AND status = 'DEAD';
+
+-- :name message_to_redeliver
+SELECT m.id, m.run_id, m.stream, m.url, m.status, r.status AS run_status
+  FROM webhookmessage m JOIN workflowrun r ON r.id = m.run_id
+ WHERE m.id = :id;
+
+-- Runs with dead letters, some at a time: those that were given up, and those whose run has ended without them.
+-- :name runs_with_dead_letters
+SELECT run_id, min(id) AS first_id
+  FROM (SELECT m.run_id, m.id FROM webhookmessage m WHERE m.status = 'DEAD' AND m.settled_at >= {moment since}
+        UNION ALL
+        SELECT m.run_id, m.id FROM webhookmessage m JOIN workflowrun r ON r.id = m.run_id
+         WHERE m.status = 'PENDING' AND r.completed_date >= {moment since}) AS dead
+ WHERE run_id > :after
+ GROUP BY run_id ORDER BY run_id LIMIT 100;
+
+-- :name dead_letters_of_run
+SELECT m.id
+  FROM webhookmessage m JOIN workflowrun r ON r.id = m.run_id
+ WHERE m.run_id = :run_id
+   AND (m.status = 'DEAD' AND m.settled_at >= {moment since}
+        OR m.status = 'PENDING' AND r.completed_date >= {moment since});
+
+-- :name others_pending
+SELECT id FROM webhookmessage WHERE run_id = :run_id AND status = 'PENDING' AND NOT id {among ids} LIMIT 1;
+
+-- :name put_back
+UPDATE webhookmessage
+   SET status = 'PENDING', settled_at = NULL, try_count = 0, expires_at = :expires_at, run_id = :run_id
+ WHERE id {among ids};

@@ -11,3 +11,7 @@ UPDATE webhookmessage
                value -> 'tries' AS tries
           FROM json_each(:results)) AS x
  WHERE webhookmessage.id = x.id AND webhookmessage.status = 'PENDING';
+
+-- SQLite has one writer at a time: nobody else can end the run.
+-- :name hold_run
+SELECT status, completed_date FROM workflowrun WHERE id = :run_id;
