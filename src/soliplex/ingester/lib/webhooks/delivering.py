@@ -11,7 +11,8 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from random import random
 from typing import Any, Final
@@ -76,22 +77,22 @@ class Courier:
     async def deliver(self, runs: Sequence[int]) -> list[Any]:
         """What each run comes to: None, when all its messages are delivered, a wish to go on later, or an error."""
         rests = await rest_of(runs, expires_at=expiry(self._settings, self._clock()))
-        async with self._client() as client:
-            a_round = _Round(self, client, self._settings.webhook_host_concurrency)
+        at_once = min(self._settings.webhook_host_concurrency, len(runs))
+        async with AsyncExitStack() as stack:
+            # One client for each place: a pool of many connections looks at all of them before each request.
+            clients = [await stack.enter_async_context(self._client()) for _ in range(at_once)]
+            a_round = _Round(self, clients)
             return await asyncio.gather(*(a_round.work_through(rest) for rest in rests), return_exceptions=True)
 
     def _client(self) -> httpx.AsyncClient:
         """A client for one call. One that lives longer would try connections that servers have closed meanwhile."""
         self._tls = self._tls or httpx.create_ssl_context()
-        at_once = self._settings.webhook_host_concurrency
         return guarded_client(
             allow_private=self._settings.allow_private_addresses,
             exempt=exempt_targets(self._settings),
             follow_redirects=False,
             tls=self._tls,
-            limits=httpx.Limits(
-                max_connections=at_once, max_keepalive_connections=at_once, keepalive_expiry=_KEPT_OPEN_SECONDS
-            ),
+            limits=httpx.Limits(max_connections=1, keepalive_expiry=_KEPT_OPEN_SECONDS),
         )
 
     def time_to_wait(self, message: Message) -> timedelta:
@@ -154,21 +155,31 @@ class Courier:
 class _Round:
     """One call of the handler."""
 
-    def __init__(self, courier: Courier, client: httpx.AsyncClient, at_once: int) -> None:
+    def __init__(self, courier: Courier, clients: Sequence[httpx.AsyncClient]) -> None:
         self._courier = courier
-        self._client = client
-        self._room = asyncio.Semaphore(at_once)
+        self._free = asyncio.Queue[httpx.AsyncClient]()
+        for client in clients:
+            self._free.put_nowait(client)
         self._ends = time.monotonic() + ROUND_SECONDS
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncGenerator[httpx.AsyncClient]:
+        """One of the places for messages that are on their way at the same time."""
+        client = await self._free.get()
+        try:
+            yield client
+        finally:
+            self._free.put_nowait(client)
 
     async def work_through(self, rest: Rest) -> Again | PermanentError | None:
         """Deliver the messages of a run, one after the other, until one fails or the time of the round is over."""
         while rest.next is not None:
-            async with self._room:
+            async with self._place() as client:
                 if time.monotonic() > self._ends:
                     return Again()
                 wait = self._courier.time_to_wait(rest.next)
                 if not wait:
-                    rest, delay = await self._courier.try_once(self._client, rest.next)
+                    rest, delay = await self._courier.try_once(client, rest.next)
                 elif self._courier.is_expired(rest.next):
                     reason = "its host failed again and again, and its time was over before it was tried once more"
                     rest, delay = await self._courier.give_up(rest.next, reason), None
