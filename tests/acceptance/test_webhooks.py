@@ -74,6 +74,10 @@ async def test_webhooks_are_redelivered_over_http(client: httpx.AsyncClient) -> 
         ("GET", "?status=lost", 422),
         ("POST", "/redeliver?since=yesterday", 422),
         ("POST", "/redeliver?since=2026-11-18T06:00", 422),
+        ("POST", "/redeliver?since=0.5", 422),
+        ("POST", "/redeliver?since=0001-01-01T00:00:00%2B14:00", 422),
+        ("GET", "/redeliver", 405),
+        ("GET", "/some", 404),
     ],
 )
 async def test_wrong_requests_are_answered_with_4xx(
