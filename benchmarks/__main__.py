@@ -22,6 +22,7 @@ ROOT: Final = Path(__file__).parent.parent
 BENCHMARKS: Final[dict[str, tuple[DatabaseKind, ...]]] = {
     "engine": DATABASES,
     "api": DATABASES,
+    "webhooks": DATABASES,
     "pipeline": ("sqlite",),  # what takes its time there is not the database
 }
 

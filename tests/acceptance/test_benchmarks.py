@@ -131,6 +131,18 @@ def test_the_quick_form_of_the_api_s_benchmark_gives_every_figure() -> None:
 @pytest.mark.slow
 @pytest.mark.sqlite
 @pytest.mark.timeout(300)
+def test_the_quick_form_of_the_webhooks_benchmark_gives_every_figure() -> None:
+    command = [sys.executable, "-m", "benchmarks.webhooks", "--database", "sqlite", "--quick", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    measured = json.loads(done.stdout)
+    assert (measured["failed"], measured["webhooks_out_of_order"]) == ({}, 0)
+    assert measured["webhook_deliveries_per_second"] > 0
+    assert measured["webhooks_enqueued_per_second"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite
+@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_pipeline_s_benchmark_says_what_it_needs_and_measures_the_rest() -> None:
     command = [sys.executable, "-m", "benchmarks.pipeline", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True)

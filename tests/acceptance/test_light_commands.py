@@ -96,6 +96,7 @@ def call(server: Server, *arguments: str, environment: Mapping[str, str] | None 
         (["status", "1"], "run group 1"),
         (["status", "1", "--attempts"], "no attempt has failed"),
         (["signal", "order-17", "--payload", "{{}}"], "no step waits for it now"),
+        (["webhooks", "list"], "no webhooks"),
         (["versions", "{folder}/owls.md"], "sha256-"),
         (["diff", "{folder}/owls.md"], "+The owls hunt by night."),
         (["retry", "1"], "nothing has failed"),

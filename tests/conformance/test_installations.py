@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, override
 
@@ -28,17 +29,18 @@ from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
 from soliplex.ingester.lib.answers import KnownSource, Waiting
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.errors import IngesterError, NotFoundError
-from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal
+from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
+from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal, WebhookStatus
 from soliplex.ingester.lib.operations import GroupCoverage
 from soliplex.ingester.lib.rag import rag_path
 from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.writing import write_documents
 from soliplex.ingester.lib.search import SearchKind
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.webhooks import NewMessage, send_webhook
 from soliplex.ingester.lib.wf.answers import SignalStanding
 from soliplex.ingester.lib.wf.catalog import use_registry
-from soliplex.ingester.lib.wf.operations import claim_next_step
+from soliplex.ingester.lib.wf.operations import cancel_run, claim_next_step
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.wiring import current_wiring
 from soliplex.ingester.server import create_app
@@ -629,3 +631,28 @@ async def test_who_waits_for_a_server_is_told_of_changes_and_asks_seldom(
     assert (summary.has_failures, summary.progress and summary.progress.completed) == (False, 1)
     assert counting.paths.count("/events") == 1
     assert len(counting.paths) < 40, counting.paths
+
+
+async def test_webhooks_are_listed_shown_and_redelivered(target: Installation) -> None:
+    settings = get_settings()
+    sent = [
+        await send_webhook(
+            NewMessage(stream=f"job-{number}", url="https://example.org", event_type="t", body=number), settings
+        )
+        for number in (1, 2)
+    ]
+    await cancel_run(sent[0].run_id)
+    await cancel_run(sent[1].run_id)
+    found, total = await target.webhooks(status=WebhookStatus.DEAD, stream=None, limit=1)
+    assert ([each.id for each in found], total) == ([sent[1].id], 2)
+    found, total = await target.webhooks(status=None, stream="job-1", limit=10)
+    assert ([(each.id, each.status) for each in found], total) == ([(sent[0].id, WebhookStatus.DEAD)], 1)
+    shown = await target.webhook(sent[0].id)
+    assert (shown.webhook_id, shown.body, shown.tries) == (sent[0].webhook_id, "1", [])
+    assert (await target.redeliver(sent[0].id)).webhooks == 1
+    assert (await target.redeliver_dead(datetime.now(UTC) + timedelta(hours=1))).webhooks == 0
+    assert (await target.redeliver_dead(None)).webhooks == 1
+    with pytest.raises(ConflictError):
+        await target.redeliver(sent[0].id)
+    with pytest.raises(NotFoundError):
+        await target.webhook(4711)

@@ -24,6 +24,7 @@ from soliplex.ingester.lib.models import (
     LifeCycleEvent,
     ResourceLockKind,
     RunStatus,
+    WebhookStatus,
     metadata,
 )
 from tests.support.engine import Driver, linear, rows_of, scalar
@@ -203,6 +204,7 @@ ENUMS: Final[dict[tuple[str, str], type[StrEnum]]] = {
     ("documentbytes", "artifact_type"): ArtifactType,
     ("definition", "kind"): DefinitionKind,
     ("stepprofile", "status"): RunStatus,
+    ("webhookmessage", "status"): WebhookStatus,
 }
 
 

@@ -32,6 +32,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.webhooks import settling
 from soliplex.ingester.lib.wf import runner
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.execution import now_in_utc
@@ -48,6 +49,7 @@ INSIDE: Final = {
     "inside_parking": (finish, "park", "park_steps"),
     "inside_signals": (signals, "_deliver", "resume_steps"),
     "inside_pruning": (pruning, "_delete_runs", "delete_steps_of_runs"),
+    "inside_settling": (settling, "_settle", "settle_messages"),
 }
 """Points within a transaction: the script, and the statement after which the fault strikes."""
 type Fault = Literal["die", "hang", "stop"]

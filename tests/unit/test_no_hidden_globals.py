@@ -21,6 +21,7 @@ STARTS: Final = {
 }
 HANDLERS: Final = {
     "lib/workflow/": "workflow files name its functions",
+    "lib/webhooks/delivering.py": "as lib/workflow",
     "example/": "as lib/workflow",
 }
 FRONTS: Final = {

@@ -165,7 +165,7 @@ def test_every_problem_is_told_at_once_with_its_fix(monkeypatch: pytest.MonkeyPa
         "INPUT_S3": "bucket",
         "WORKFLOW_DIR": "nowhere",
         "ARTIFACT_S3__ENDPOINT_URL": "minio",
-        "CALLBACK_SIGNING_SECRET": "not base64!",
+        "WEBHOOK_SIGNING_SECRET": "not base64!",
     }
     for name, value in wrong.items():
         monkeypatch.setenv(name, value)

@@ -258,6 +258,7 @@ def test_there_are_packages_of_statements() -> None:
     assert [package.removeprefix("soliplex.ingester.lib.") for package in PACKAGES] == [
         "embedding.sql",
         "operations.sql",
+        "webhooks.sql",
         "wf.sql",
         "workflow.sql",
     ]

@@ -37,6 +37,14 @@ COMMANDS: dict[str, str | Group] = {
             "remove": "soliplex.ingester.cli.schedule:remove",
         },
     ),
+    "webhooks": Group(
+        "Messages to receivers outside: callbacks and notifications.",
+        {
+            "list": "soliplex.ingester.cli.webhooks:list_",
+            "show": "soliplex.ingester.cli.webhooks:show",
+            "redeliver": "soliplex.ingester.cli.webhooks:redeliver",
+        },
+    ),
     "list-workflows": "soliplex.ingester.cli.definitions:list_workflows",
     "dump-workflow": "soliplex.ingester.cli.definitions:dump_workflow",
     "list-param-sets": "soliplex.ingester.cli.definitions:list_param_sets",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Final
 
 from soliplex.ingester.installation.file_pieces import pieces_of
@@ -22,19 +23,22 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
-from soliplex.ingester.lib import operations
+from soliplex.ingester.lib import operations, webhooks
 from soliplex.ingester.lib.answers import (
     GroupCoverage,
     Hit,
     KnownSource,
+    Redelivered,
     RolledBack,
     StoredVersion,
     VersionDiff,
     Waiting,
+    Webhook,
+    WebhookDetails,
 )
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
-from soliplex.ingester.lib.models import Database, RunStatus
+from soliplex.ingester.lib.models import Database, RunStatus, WebhookStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.operations.versions import is_known
@@ -181,6 +185,21 @@ class LocalInstallation:
 
     async def signal(self, key: str, payload: Any) -> SentSignal:
         return await views.standing_of_signal(await send_signal(key, payload), key)
+
+    async def webhooks(
+        self, *, status: WebhookStatus | None, stream: str | None, limit: int
+    ) -> tuple[Sequence[Webhook], int]:
+        page = await webhooks.list_webhooks(status=status, stream=stream, paging=views.Paging(1, limit))
+        return page.items, page.total
+
+    async def webhook(self, message_id: int) -> WebhookDetails:
+        return await webhooks.get_webhook(message_id)
+
+    async def redeliver(self, message_id: int) -> Redelivered:
+        return await webhooks.redeliver(message_id, self.wiring.settings)
+
+    async def redeliver_dead(self, since: datetime | None) -> Redelivered:
+        return await webhooks.redeliver_dead(self.wiring.settings, since=since)
 
     async def search(self, question: Question) -> list[Hit]:
         scope = Scope(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from soliplex.ingester.installation.files import LocalFile
@@ -27,11 +28,15 @@ if TYPE_CHECKING:
         GroupCoverage,
         Hit,
         KnownSource,
+        Redelivered,
         RolledBack,
         StoredVersion,
         VersionDiff,
         Waiting,
+        Webhook,
+        WebhookDetails,
     )
+    from soliplex.ingester.lib.enums import WebhookStatus
     from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 
 
@@ -151,6 +156,24 @@ class Installation(Target, Protocol):
 
     async def signal(self, key: str, payload: Any) -> SentSignal:
         """Resume the step that waits for the key, or the next one that will. Sent once, and never a second time."""
+        ...
+
+    async def webhooks(
+        self, *, status: WebhookStatus | None, stream: str | None, limit: int
+    ) -> tuple[Sequence[Webhook], int]:
+        """The newest webhooks, and how many there are in all."""
+        ...
+
+    async def webhook(self, message_id: int) -> WebhookDetails:
+        """One webhook with its body and its tries."""
+        ...
+
+    async def redeliver(self, message_id: int) -> Redelivered:
+        """Try a webhook again."""
+        ...
+
+    async def redeliver_dead(self, since: datetime | None) -> Redelivered:
+        """Try dead letters again: all, or those that were given up since then."""
         ...
 
     async def search(self, question: Question) -> list[Hit]:

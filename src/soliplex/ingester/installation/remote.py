@@ -39,12 +39,15 @@ from soliplex.ingester.lib.answers import (
     GroupCoverage,
     Hit,
     KnownSource,
+    Redelivered,
     RolledBack,
     StoredVersion,
     VersionDiff,
     Waiting,
+    Webhook,
+    WebhookDetails,
 )
-from soliplex.ingester.lib.enums import RunStatus
+from soliplex.ingester.lib.enums import RunStatus, WebhookStatus
 from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
 from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
@@ -319,6 +322,24 @@ class RemoteInstallation:
         content: Mapping[str, Any] = {"json": payload}
         response = await self._try("POST", f"/signals/{quote(key, safe='')}", lambda: content)
         return TypeAdapter(SentSignal).validate_python(response.json())
+
+    async def webhooks(
+        self, *, status: WebhookStatus | None, stream: str | None, limit: int
+    ) -> tuple[Sequence[Webhook], int]:
+        query = {"page": 1, "rows_per_page": limit, "status": status, "stream": stream}
+        given = {name: value for name, value in query.items() if value is not None}
+        page = await self._json("GET", "/webhooks", params=given)
+        return TypeAdapter(list[Webhook]).validate_python(page["items"]), page["total"]
+
+    async def webhook(self, message_id: int) -> WebhookDetails:
+        return TypeAdapter(WebhookDetails).validate_python(await self._json("GET", f"/webhooks/{message_id}"))
+
+    async def redeliver(self, message_id: int) -> Redelivered:
+        return TypeAdapter(Redelivered).validate_python(await self._json("POST", f"/webhooks/{message_id}/redeliver"))
+
+    async def redeliver_dead(self, since: datetime | None) -> Redelivered:
+        given = {} if since is None else {"since": since.isoformat()}
+        return TypeAdapter(Redelivered).validate_python(await self._json("POST", "/webhooks/redeliver", params=given))
 
     async def search(self, question: Question) -> list[Hit]:
         query = {

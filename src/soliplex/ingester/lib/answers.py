@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final
 
-from soliplex.ingester.lib.enums import ArtifactType, HistoryAction
+from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, WebhookStatus
 
 MOST_HITS: Final = 100
 """Hits that one question is answered with."""
@@ -235,3 +235,69 @@ class GroupCoverage:
     def read_in_part(self) -> list[DocumentCoverage]:
         """Those that the parse step warns of."""
         return [each for each in self.lowest if each.coverage < self.warns_below]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookTry:
+    """A try to deliver a webhook."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    at: datetime
+    seconds: float
+    """How long it took."""
+    status: int | None = None
+    """What the receiver answered; None: it gave no whole answer."""
+    answer: str | None = None
+    """The first bytes of its answer."""
+    error: str | None = None
+    """What went wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """A webhook, and what has become of it."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    id: int
+    webhook_id: str
+    """What its receiver knows it by, the same at each try."""
+    stream: str
+    """Those of one stream are delivered one after the other, in the order of `sequence`."""
+    sequence: int
+    event_type: str
+    url: str
+    status: WebhookStatus
+    run_id: int
+    """The run that delivers it."""
+    created_at: datetime
+    expires_at: datetime
+    """From then on, a try in vain is the last."""
+    settled_at: datetime | None
+    """When it was delivered or given up."""
+    try_count: int
+    """How often it was tried since it was enqueued, or last redelivered."""
+    last_try: WebhookTry | None
+    """What came of the last try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookDetails(Webhook):
+    """A webhook with all that is known of it."""
+
+    body: str
+    """What is sent, as JSON; of a long one the beginning."""
+    body_length: int
+    """How many characters of JSON it has."""
+    secret: str | None
+    """The name of the key that signs it; None: that of WEBHOOK_SIGNING_SECRET."""
+    tries: list[WebhookTry]
+    """The last tries, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redelivered:
+    """Webhooks that are tried again."""
+
+    webhooks: int

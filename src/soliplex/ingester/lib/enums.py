@@ -122,3 +122,13 @@ class HistoryAction(StrEnum):
     CHUNKED = "chunked"
     EMBEDDED = "embedded"
     INGESTED = "ingested"
+
+
+class WebhookStatus(StrEnum):
+    """How far a webhook has come."""
+
+    PENDING = "PENDING"
+    """It waits for its turn, for another try, or for an answer."""
+    DELIVERED = "DELIVERED"
+    DEAD = "DEAD"
+    """A dead letter: nobody tries it any more, unless it is redelivered."""

@@ -35,6 +35,10 @@
     ├── EmbeddingError             a provider of embeddings
     │   ├── EmbedderUnavailableError it cannot embed now; trying again may help
     │   └── EmbeddingRefusedError  it will never embed this; a PermanentError too
+    ├── ChatError                  a language model
+    │   ├── ChatUnavailableError   it does not answer now; trying again may help
+    │   ├── UnusableAnswerError    its answers do not fit; asked once more, it may answer otherwise
+    │   └── ChatRefusedError       it will never answer this; a PermanentError too
     ├── NotOpenError               an ingester is used outside its block
     ├── NotStoredAgainError        a document was rolled back, and a RAG database could not follow
     ├── FileRefusedError           one file cannot be ingested; others can

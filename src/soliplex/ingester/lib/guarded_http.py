@@ -11,9 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import Final, override
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, Self, override
 
 import httpx
 
@@ -38,15 +42,41 @@ class ForbiddenAddressError(IngesterError):
     Which address that is stands in the log only: who names the URL must not learn where the machines inside are.
     """
 
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"{host} is not at a public address; if it may be used, set ALLOW_PRIVATE_ADDRESSES=true on the server"
-        )
+    def __init__(self, host: str, *, fix: str = "set ALLOW_PRIVATE_ADDRESSES=true on the server") -> None:
+        super().__init__(f"{host} is not at a public address; if it may be used, {fix}")
         self.host = host
+
+
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    """Hosts and networks that may be talked to though they are private."""
+
+    hosts: tuple[str, ...] = ()
+    """Names, in which an asterisk stands for any part."""
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    fix: str = "set ALLOW_PRIVATE_ADDRESSES=true on the server"
+    """What whoever is refused can do about it."""
+
+    @classmethod
+    def read(cls, items: Iterable[str], *, fix: str) -> Self:
+        """From texts, each the name of a host, an address or a network."""
+        hosts, networks = list[str](), list[IPv4Network | IPv6Network]()
+        for item in items:
+            try:
+                networks.append(ip_network(item))
+            except ValueError:
+                hosts.append(item.lower())
+        return cls(tuple(hosts), tuple(networks), fix)
+
+    def covers(self, host: str, address: str) -> bool:
+        ip = _innermost(ip_address(address))
+        return any(fnmatchcase(host.lower(), name) for name in self.hosts) or any(ip in each for each in self.networks)
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Every address of the host, as the system resolves it."""
+    with suppress(ValueError):  # an address needs no look-up, which would cost a thread
+        return [str(ip_address(host))]
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(place[0]) for *_, place in found))
@@ -67,12 +97,23 @@ def _innermost(ip: Address) -> Address:
     return ip.ipv4_mapped or ip.sixtofour or teredo or ip
 
 
+NONE_EXEMPT: Final = Exempt()
+
+
 class GuardedTransport(httpx.AsyncBaseTransport):
     """Connects to checked addresses only."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, *, allow_private: bool, resolver: Resolver = resolve) -> None:
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        *,
+        allow_private: bool,
+        exempt: Exempt = NONE_EXEMPT,
+        resolver: Resolver = resolve,
+    ) -> None:
         self._inner = inner
         self._allow_private = allow_private
+        self._exempt = exempt
         self._resolve = resolver
 
     @override
@@ -102,23 +143,40 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 addresses = await self._resolve(host, port)
         except (OSError, UnicodeError, TimeoutError) as exc:
             raise httpx.ConnectError(f"the host {host!r} is not known", request=request) from exc
-        # All of them: a name with one public address among private ones is a trick.
-        forbidden = next((address for address in addresses if not self._allow_private and not is_public(address)), None)
-        if forbidden is not None:
-            _log.warning("refused to connect to %r: it is at %s, which is not a public address", host, forbidden)
-            raise ForbiddenAddressError(host)
+        if not self._allow_private:
+            see_allowed(host, addresses, self._exempt)
         return addresses[0]
 
 
-def guarded_client(*, allow_private: bool, resolver: Resolver = resolve) -> httpx.AsyncClient:
-    """A client that goes nowhere it must not, and waits for nobody too long. The caller closes it."""
+def see_allowed(host: str, addresses: Sequence[str], exempt: Exempt = NONE_EXEMPT) -> None:
+    """Refuse a host that has a private address, unless that is exempt."""
+    # All of them: a name with one public address among private ones is a trick.
+    for address in addresses:
+        if not is_public(address) and not exempt.covers(host, address):
+            _log.warning("refused to connect to %r: it is at %s, which is not a public address", host, address)
+            raise ForbiddenAddressError(host, fix=exempt.fix)
+
+
+def guarded_client(
+    *,
+    allow_private: bool,
+    exempt: Exempt = NONE_EXEMPT,
+    resolver: Resolver = resolve,
+    follow_redirects: bool = True,
+    tls: ssl.SSLContext | None = None,
+    limits: httpx.Limits = httpx.Limits(max_connections=100, max_keepalive_connections=20),  # noqa: B008  immutable
+) -> httpx.AsyncClient:
+    """A client that goes nowhere it must not, and waits for nobody too long. The caller closes it.
+
+    Whoever makes many gives them one context for TLS: reading the certificates takes as long as some requests.
+    """
     # From the environment come SSL_CERT_FILE and SSL_CERT_DIR, and nothing else.
-    connections = httpx.AsyncHTTPTransport(trust_env=True, retries=1)
-    transport = GuardedTransport(connections, allow_private=allow_private, resolver=resolver)
+    connections = httpx.AsyncHTTPTransport(verify=tls or True, trust_env=True, retries=1, limits=limits)
+    transport = GuardedTransport(connections, allow_private=allow_private, exempt=exempt, resolver=resolver)
     return httpx.AsyncClient(
         transport=transport,
         trust_env=False,
-        follow_redirects=True,
+        follow_redirects=follow_redirects,
         max_redirects=MOST_REDIRECTS,
         timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
         headers={"User-Agent": "soliplex-ingester"},

@@ -19,11 +19,13 @@ from soliplex.ingester.lib.config.checks import (
     folder_name,
     http_address,
     http_addresses,
+    named_secrets,
     options,
     rate,
-    signing_secret,
+    signing_secrets,
     split_items,
     store_name,
+    targets,
     upper_case,
 )
 from soliplex.ingester.lib.config.database_url import normalise_database_url
@@ -35,6 +37,7 @@ Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 DaysOrNone = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 Secret = Annotated[SecretStr, Field(min_length=1)]
@@ -394,15 +397,17 @@ class LanguageModelSettings(BaseSettings):
         default=None,
         description="Service that answers: `openai`, or any server that speaks like it, or `azure`; unset, local "
         "methods do the work.",
-        json_schema_extra=TO_COME,
     )
-    llm_model: Text = Field(
-        default="gpt-4o-mini",
-        description="Model to ask; with Azure, the name of the deployment.",
-        json_schema_extra=TO_COME,
-    )
+    llm_model: Text = Field(default="gpt-4o-mini", description="Model to ask; with Azure, the name of the deployment.")
     llm_max_retries: CountOrNone = Field(
-        default=20, description="Retries of a language model call that fails for a while.", json_schema_extra=TO_COME
+        default=20, description="Retries of a language model call that fails for a while."
+    )
+    llm_concurrency: Count = Field(default=8, description="Most questions that a process asks the model at once.")
+    llm_price_sent_tokens: Amount = Field(
+        default=0, description="Price of a million tokens that are sent to the model, for the counter of costs."
+    )
+    llm_price_answered_tokens: Amount = Field(
+        default=0, description="Price of a million tokens that the model answers, for the counter of costs."
     )
     openai_api_key: Secret | None = Field(
         default=None, description="Key for OpenAI, or for a server that speaks like it."
@@ -410,19 +415,57 @@ class LanguageModelSettings(BaseSettings):
     openai_base_url: HttpAddress | None = Field(
         default=None, description="Address of an OpenAI-compatible server; unset, that of OpenAI."
     )
-    azure_openai_api_key: Secret | None = Field(
-        default=None, description="Key for Azure OpenAI.", json_schema_extra=TO_COME
+    azure_openai_api_key: Secret | None = Field(default=None, description="Key for Azure OpenAI.")
+    azure_openai_endpoint: HttpAddress | None = Field(default=None, description="Address of the Azure OpenAI resource.")
+    azure_openai_api_version: Text = Field(default="2024-10-21", description="Version of the Azure OpenAI interface.")
+
+
+class WebhookSettings(BaseSettings):
+    """Webhooks: callbacks of segmentation jobs, and what workflows report by `notify_webhook`."""
+
+    webhook_timeout_seconds: Seconds = Field(
+        default=30, description="Longest that one try to deliver a webhook may take, to the end of the answer."
     )
-    azure_openai_endpoint: HttpAddress | None = Field(
-        default=None, description="Address of the Azure OpenAI resource.", json_schema_extra=TO_COME
+    webhook_signing_secret: Annotated[Secret, AfterValidator(signing_secrets)] | None = Field(
+        default=None,
+        description="Base64 key that signs webhooks as Standard Webhooks does, or several with commas between them, "
+        "the newest first; each signs. Unset, they are not signed.",
     )
-    azure_openai_api_version: Text = Field(
-        default="2024-10-21", description="Version of the Azure OpenAI interface.", json_schema_extra=TO_COME
+    webhook_secrets: Annotated[Secret, AfterValidator(named_secrets)] | None = Field(
+        default=None,
+        description="Further keys, by name, for receivers with one of their own: a JSON object of texts, each as "
+        "WEBHOOK_SIGNING_SECRET.",
+    )
+    webhook_allowed_targets: Annotated[Items, AfterValidator(targets)] = Field(
+        default=(),
+        description="Hosts and networks that webhooks may go to though they are private, such as "
+        "`hooks.example.internal,10.1.0.0/16`.",
+    )
+    webhook_first_delay_seconds: SecondsOrNone = Field(
+        default=5, description="Wait before a webhook is tried the second time; it doubles each time."
+    )
+    webhook_longest_delay_seconds: Seconds = Field(
+        default=3600, description="Ceiling of the wait between two tries of a webhook."
+    )
+    webhook_give_up_seconds: Seconds = Field(
+        default=86_400, description="Age at which a webhook that was tried in vain becomes a dead letter."
+    )
+    webhook_hosts_at_once: Count = Field(
+        default=10, description="Hosts to which a worker delivers webhooks at the same time."
+    )
+    webhook_host_concurrency: Count = Field(
+        default=10, description="Webhooks that are on their way to one host at the same time, of all workers together."
+    )
+    webhook_circuit_failures: Count = Field(
+        default=10, description="Tries in a row that a host must fail before it is left alone for a while."
+    )
+    webhook_circuit_seconds: Seconds = Field(
+        default=60, description="How long such a host is left alone; then one webhook is tried."
     )
 
 
 class SegmenterSettings(BaseSettings):
-    """Segmentation jobs: their limits, how languages are told, and the callbacks that report."""
+    """Segmentation jobs: their limits, and how languages are told."""
 
     job_timeout_seconds: Seconds = Field(
         default=600, description="Longest a segmentation job may take before it is stopped.", json_schema_extra=TO_COME
@@ -443,14 +486,6 @@ class SegmenterSettings(BaseSettings):
     )
     system_default_language: Text = Field(
         default="en", description="Language code to assume when no method finds one.", json_schema_extra=TO_COME
-    )
-    callback_timeout_seconds: Seconds = Field(
-        default=30, description="Longest wait for a callback's receiver to answer.", json_schema_extra=TO_COME
-    )
-    callback_signing_secret: Annotated[Secret, AfterValidator(signing_secret)] | None = Field(
-        default=None,
-        description="Base64 key that signs callbacks as Standard Webhooks does; unset, they are not signed.",
-        json_schema_extra=TO_COME,
     )
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -109,14 +110,41 @@ def rate(value: str) -> str:
     return value
 
 
-def signing_secret(value: SecretStr) -> SecretStr:
-    try:
-        key = base64.b64decode(value.get_secret_value().removeprefix("whsec_"), validate=True)
-    except binascii.Error:
-        key = b""
-    if not key:
+def signing_secrets(value: SecretStr) -> SecretStr:
+    """Accept keys that sign webhooks, with commas between them."""
+    if not all(_is_signing_secret(key.strip()) for key in value.get_secret_value().split(",")):
         raise Unfit("is not base64", "make one with `openssl rand -base64 32`; a leading whsec_ is allowed")
     return value
+
+
+def named_secrets(value: SecretStr) -> SecretStr:
+    """Accept keys that sign webhooks, by name."""
+    for keys in json.loads(options(value).get_secret_value()).values():
+        signing_secrets(SecretStr(keys))
+    return value
+
+
+def _is_signing_secret(text: str) -> bool:
+    try:
+        return bool(base64.b64decode(text.removeprefix("whsec_"), validate=True))
+    except binascii.Error:
+        return False
+
+
+def targets(items: tuple[str, ...]) -> tuple[str, ...]:
+    """Accept names of hosts, addresses and networks."""
+    for item in items:
+        if not re.fullmatch(r"[\w.*-]+|[\da-fA-F.:]+(/\d{1,3})?", item) or ("/" in item and not _is_network(item)):
+            raise Unfit(f"{item!r} is neither a host nor a network", "write hooks.example.internal or 10.1.0.0/16")
+    return items
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def days_by_name(items: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,6 +204,12 @@ RULES = (
         ["RETRY_LONGEST_DELAY_SECONDS", "RETRY_FIRST_DELAY_SECONDS"],
         lambda s: s.retry_longest_delay_seconds < s.retry_first_delay_seconds,
         problem="is shorter than RETRY_FIRST_DELAY_SECONDS",
+        fix="make it at least as long",
+    ),
+    _rule(
+        ["WEBHOOK_LONGEST_DELAY_SECONDS", "WEBHOOK_FIRST_DELAY_SECONDS"],
+        lambda s: s.webhook_longest_delay_seconds < s.webhook_first_delay_seconds,
+        problem="is shorter than WEBHOOK_FIRST_DELAY_SECONDS",
         fix="make it at least as long",
     ),
     _rule(

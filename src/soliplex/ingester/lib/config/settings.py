@@ -26,6 +26,7 @@ from soliplex.ingester.lib.config.areas import (
     SegmenterSettings,
     ServerSettings,
     StorageSettings,
+    WebhookSettings,
     WorkerSettings,
     WorkflowSettings,
 )
@@ -44,6 +45,7 @@ AREAS: dict[str, type[BaseSettings]] = {
     "Workers": WorkerSettings,
     "Server": ServerSettings,
     "Language model": LanguageModelSettings,
+    "Webhooks": WebhookSettings,
     "Segmenter": SegmenterSettings,
     "Orchestrator": OrchestratorSettings,
 }
@@ -57,6 +59,7 @@ class Settings(
     WorkerSettings,
     ServerSettings,
     LanguageModelSettings,
+    WebhookSettings,
     SegmenterSettings,
     OrchestratorSettings,
 ):

@@ -15,6 +15,7 @@ from soliplex.ingester.lib.enums import (
     LifeCycleEvent,
     ResourceLockKind,
     RunStatus,
+    WebhookStatus,
     WorkflowStepType,
 )
 from soliplex.ingester.lib.models.base import Table, loaded, metadata
@@ -31,6 +32,7 @@ from soliplex.ingester.lib.models.documents import (
 from soliplex.ingester.lib.models.embeddings import CachedEmbedding
 from soliplex.ingester.lib.models.payloads import Payload
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
+from soliplex.ingester.lib.models.webhooks import WebhookMessage
 from soliplex.ingester.lib.models.workflows import (
     ConfigSet,
     ConfigSetItem,
@@ -90,6 +92,8 @@ __all__ = [
     "StepProfile",
     "SyncState",
     "Table",
+    "WebhookMessage",
+    "WebhookStatus",
     "WorkerCheckin",
     "WorkflowRun",
     "WorkflowRunWithDetails",

@@ -79,7 +79,7 @@ async def _database_answers() -> bool:
 
 
 class Doubts:
-    """Leases of claims that failed. A claim that was committed and whose answer was lost holds steps nobody executes."""
+    """Leases of claims that failed. A claim whose commit succeeded and whose answer was lost holds steps in vain."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}

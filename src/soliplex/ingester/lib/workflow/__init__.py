@@ -21,7 +21,7 @@ from soliplex.ingester.lib.workflow.artifacts import store_artifact
 from soliplex.ingester.lib.workflow.chunking import chunk_document
 from soliplex.ingester.lib.workflow.embedding import embed_document
 from soliplex.ingester.lib.workflow.enriching import enrich_document
-from soliplex.ingester.lib.workflow.events import log_event
+from soliplex.ingester.lib.workflow.events import log_event, notify_webhook
 from soliplex.ingester.lib.workflow.ingesting import ingest_document
 from soliplex.ingester.lib.workflow.parsing import parse_document, split_parse_document
 from soliplex.ingester.lib.workflow.routing import route_document
@@ -35,6 +35,7 @@ __all__ = [
     "enrich_document",
     "ingest_document",
     "log_event",
+    "notify_webhook",
     "parse_document",
     "route_document",
     "save_to_rag",

@@ -5,6 +5,7 @@ places    where it lives, as `DocumentURI`s, the place it was put last first
 source    the source of the first of these
 earlier   the steps before this one, by type: the id of their configuration, and their parameters; without those that
           were skipped, so that of two parse steps in two branches the one that parsed is found
+chat      the client of the language model (`lib/llm`); None where the settings name none
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from soliplex.ingester.lib.llm import Chat, open_chat
 from soliplex.ingester.lib.models import Database, Document, DocumentURI, loaded
 from soliplex.ingester.lib.models.transactions import Rows, json_of
 from soliplex.ingester.lib.wf.handlers import provide
 from soliplex.ingester.lib.wf.work import ClaimedStep
+from soliplex.ingester.lib.wiring import current_wiring
 from soliplex.ingester.lib.workflow import executing
 from soliplex.ingester.lib.workflow.sql import SQL
 
@@ -73,6 +76,10 @@ def _before(step: ClaimedStep, rows: Rows) -> dict[str, Earlier]:
     return {row["step_type"]: Earlier(row["step_config_id"], json_of(row, "config_json") or {}) for row in mine}
 
 
+async def _chats(steps: Sequence[ClaimedStep]) -> list[Chat | None]:
+    return [current_wiring().made(open_chat)] * len(steps)
+
+
 def _hashes(steps: Sequence[ClaimedStep]) -> list[str]:
     return sorted({step.run["doc_id"] for step in steps if step.run["doc_id"] is not None})
 
@@ -81,3 +88,4 @@ provide("doc", _documents)
 provide("places", _places)
 provide("source", _sources)
 provide("earlier", _earlier)
+provide("chat", _chats)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from soliplex.ingester.lib.operations.batches.keeping import BatchKeeper
 from soliplex.ingester.lib.step_types import STEP_TYPES
+from soliplex.ingester.lib.webhooks import WEBHOOK_STEPS
 from soliplex.ingester.lib.wf.extensions import decides, own_pool
 from soliplex.ingester.lib.wf.operations.belonging import set_owner
 from soliplex.ingester.lib.workflow import arguments
@@ -15,5 +16,6 @@ set_owner(BatchKeeper())
 for step_type in STEP_TYPES:
     if step_type.slots is not None:
         own_pool(str(step_type.name), step_type.slots)
+own_pool(WEBHOOK_STEPS, lambda settings: settings.webhook_hosts_at_once)
 for deciding in DECIDING:
     decides(str(deciding), reason_to_skip)

@@ -26,6 +26,7 @@ from soliplex.ingester.server.routes import (
     tasks,
     uploads,
     versions,
+    webhooks,
     workers,
 )
 
@@ -46,6 +47,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     lancedb.router,
     search.router,
     signals.router,
+    webhooks.router,
     events.router,
     workers.router,
     tasks.router,
@@ -60,6 +62,7 @@ TAGS: Final = [
     {"name": "tasks", "description": "Steps for workers outside, in any language."},
     {"name": "workflow", "description": "Definitions, parameter sets, run groups, runs and steps."},
     {"name": "signals", "description": "Messages to steps that wait."},
+    {"name": "webhooks", "description": "Messages to receivers outside, and what became of them."},
     {"name": "stats", "description": "Throughput, rates, durations, utilization."},
     {"name": "lancedb", "description": "The databases that are searched."},
     {"name": "search", "description": "Questions to what was ingested."},

@@ -96,7 +96,7 @@ async def retry_run_group(group_id: int, *, hard: bool = False, now: datetime | 
     run_ids = await Database.transact(runs_to_retry())
     runs = steps = 0
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
-        part = await Database.transact(_retry_script(run_ids[start : start + RUNS_AT_ONCE], hard=hard, now=moment))
+        part = await Database.transact(retry_script(run_ids[start : start + RUNS_AT_ONCE], hard=hard, now=moment))
         runs, steps = runs + part.reset_runs, steps + part.reset_steps
     work_is_ready()
     return Retried(runs, steps)
@@ -105,12 +105,13 @@ async def retry_run_group(group_id: int, *, hard: bool = False, now: datetime | 
 async def retry_run(run_id: int, *, hard: bool = False, now: datetime | None = None) -> Retried:
     """As retry_run_group, for one run."""
     await _require(SQL.run_exists(run_id=run_id), "workflow run", run_id)
-    retried = await Database.transact(_retry_script([run_id], hard=hard, now=now or utcnow()))
+    retried = await Database.transact(retry_script([run_id], hard=hard, now=now or utcnow()))
     work_is_ready()
     return retried
 
 
-def _retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Script[Retried]:
+def retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Script[Retried]:
+    """As retry_run, for several runs, as a part of a transaction."""
     held = yield SQL.lock_runs(ids=sorted(run_ids))
     before = {row["id"]: row for row in (yield SQL.runs_by_id(ids=[row["id"] for row in held]))}
     chosen = [run_id for run_id, run in before.items() if hard or run["status"] in _RETRIED]

@@ -1,0 +1,78 @@
+"""`/webhooks`: messages to receivers outside, dead letters among them, and their redelivery."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+
+from soliplex.ingester.lib import webhooks
+from soliplex.ingester.lib.answers import Redelivered, Webhook, WebhookDetails
+from soliplex.ingester.lib.models import PaginatedResponse, WebhookStatus
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import AskedPage, BigId, Text
+
+router = APIRouter(prefix="/webhooks", tags=["webhooks"])
+
+
+def _written_out(value: object) -> object:
+    # pydantic would take a number for seconds since 1970.
+    if not isinstance(value, str) or not re.match(r"\d{4}-\d\d-\d\d", value):
+        raise ValueError("must be a date and a time as in ISO 8601")
+    return value
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("must lie within the years 1 to 9999") from exc
+
+
+type Webhooks = list[Webhook] | PaginatedResponse[Webhook]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)]
+Standing = Annotated[
+    WebhookStatus,
+    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
+    Field(description="In capitals or not; `dead` for dead letters.", examples=["DEAD"]),
+]
+
+
+@router.get("", summary="Webhooks, the newest first", response_model=Webhooks)
+async def list_webhooks(
+    request: Request,
+    response: Response,
+    asked: AskedPage,
+    status: Annotated[Standing | None, Query()] = None,
+    stream: Annotated[Text | None, Query(description="Only of this stream.")] = None,
+) -> Webhooks:
+    """All, or those that are pending, delivered or dead, or those of one stream; each with its last try."""
+    page = await webhooks.list_webhooks(status=status, stream=stream, paging=asked.paging)
+    return await asked.answer(page, request, response)
+
+
+@router.post("/redeliver", summary="Try dead letters again")
+async def redeliver_dead(
+    request: Request,
+    since: Annotated[
+        Moment | None,
+        Query(description="Those given up at this moment or later, with its time zone. Default: all."),
+    ] = None,
+) -> Redelivered:
+    """Each stream's in their order, with as much time as a new webhook has."""
+    return await webhooks.redeliver_dead(request.app.state.settings, since=since)
+
+
+@router.get("/{message_id:int}", summary="A webhook, its body and its tries", responses=error_answers(404))
+async def get_webhook(message_id: BigId) -> WebhookDetails:
+    """With the status and the first bytes of each answer."""
+    return await webhooks.get_webhook(message_id)
+
+
+@router.post("/{message_id:int}/redeliver", summary="Try a webhook again", responses=error_answers(404, 409))
+async def redeliver(message_id: BigId, request: Request) -> Redelivered:
+    """One that was given up, or also one that was delivered. It keeps its `webhook-id`."""
+    return await webhooks.redeliver(message_id, request.app.state.settings)
