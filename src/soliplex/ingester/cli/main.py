@@ -37,6 +37,18 @@ COMMANDS: dict[str, str | Group] = {
             "remove": "soliplex.ingester.cli.schedule:remove",
         },
     ),
+    "flow": Group(
+        "Graphs of work that are not about documents.",
+        {
+            "create": "soliplex.ingester.cli.flow:create",
+            "show": "soliplex.ingester.cli.flow:show",
+            "list": "soliplex.ingester.cli.flow:list_",
+            "run": "soliplex.ingester.cli.flow:run",
+            "status": "soliplex.ingester.cli.flow:status",
+            "signal": "soliplex.ingester.cli.signal:signal",
+            "schedule": "soliplex.ingester.cli.schedule:add",
+        },
+    ),
     "webhooks": Group(
         "Messages to receivers outside: callbacks and notifications.",
         {

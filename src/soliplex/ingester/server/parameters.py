@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 from starlette.datastructures import UploadFile
 
+from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import RunStatus
 from soliplex.ingester.lib.pieces import ROWS, json_array_in_pieces
@@ -57,6 +58,12 @@ async def _registry() -> Registry:
     return get_registry()
 
 
+async def _settings(request: Request) -> Settings:
+    return request.app.state.settings
+
+
+CurrentSettings = Annotated[Settings, Depends(_settings)]
+"""The settings of the application."""
 Definitions = Annotated[Registry, Depends(_registry)]
 """The workflows and parameter sets of the application."""
 

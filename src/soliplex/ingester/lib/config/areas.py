@@ -286,6 +286,11 @@ class WorkerSettings(BaseSettings):
         description="Modules, separated by commas, that a worker imports: they give types of steps a pool of their "
         "own, and handlers values to ask for. The one that is shipped knows documents.",
     )
+    flow_modules: Items = Field(
+        default=(),
+        description="Modules, separated by commas, whose functions a flow may name that a client defines over HTTP, "
+        "with the modules below them.",
+    )
     ingest_queue_concurrency: Count = Field(
         default=20,
         description="Most uploads a server takes in at the same time, not counting those whose client is slow.",

@@ -218,6 +218,7 @@ def workflow_from_mapping(data: object, *, source: Source | None = None) -> Work
 def workflow_from_json(data: object, *, slug: str | None = None, source: Source | None = None) -> WorkflowDefinition:
     """Read a workflow of the shape `{"version", "title", "steps": [{"name", "type", "command", "dependencies"}]}`.
 
+    A type is task or map; or, for workers outside, a name that begins with an @: they get the command as a parameter.
     Its id is `slug`, or else the key `id`, or else the title in lower case with `_` between the words.
     """
     fields = _top_level(data, source or Source(), known=_JSON_KEYS)
@@ -539,12 +540,15 @@ def _read_json_steps(fields: Fields) -> list[_PlacedStep]:
 def _read_json_step(fields: Fields) -> StepDefinition:
     fields.only(_JSON_STEP_KEYS)
     kind = fields.text("type", "task")
-    if kind not in ("task", "map"):
+    is_outside = kind.startswith("@")
+    if kind not in ("task", "map") and not is_outside:
         fields.source.note_unknown((*fields.where, "type"), kind, ("task", "map"), kind="type")
+    command = fields.text("command")
     return StepDefinition(
         key=fields.text("name"),
         type=kind,
-        method=fields.text("command"),
+        method=OUTSIDE if is_outside else command,
+        parameters={"command": command} if is_outside else {},
         retries=fields.integer("max_attempts", ATTEMPTS_IN_JSON, at_least=1),
         depends_on=fields.texts("dependencies") or (),
         map=kind == "map",

@@ -1,7 +1,8 @@
 """Handlers: plain functions, called by parameter name.
 
 A handler names what it wants and gets it: `run_step`, `workflow_run`, `workflow_def`, `step_config`, `step_params`,
-`run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; what
+`run_group`, `run_params`, `doc_hash`, `batch_id`, `input`, `item`; any parameter of the step's configuration; any key
+of the run's input, and any step that this one depends on, whose output it gets; what
 extensions provide (`provide`), such as what a run is about; `processes`, the worker's killable processes, for the part
 of its work that may crash or hang; and `time_limit`, the seconds after which the attempt is ended. It may be async or
 plain.
@@ -206,6 +207,9 @@ async def arguments_for(
         configs = await _step_configs(steps)
         for call, config, step in zip(calls, configs, steps, strict=True):
             _add_parameters(handler, call, config, step)
+        if any(_missing(handler, call) for call in calls):
+            for call, inputs in zip(calls, await inputs_of(steps), strict=True):
+                _add_from_input(handler, call, inputs)
     return calls
 
 
@@ -220,9 +224,17 @@ def _add_parameters(handler: Handler, call: dict[str, Any], config: StepConfig, 
     call |= {name: value for name, value in (("step_config", config), ("step_params", params)) if _wants(handler, name)}
     available = params | (json_of(step.run, "run_params") or {})
     call |= {name: value for name, value in available.items() if name not in call and _wants(handler, name)}
-    missing = [name for name in handler.wanted if name not in call and name not in handler.optional and name != "batch"]
-    if missing:
-        known = ", ".join(sorted({*_AT_HAND, *_loaders, "step_config", "step_params", *available}))
+
+
+def _missing(handler: Handler, call: Mapping[str, Any]) -> list[str]:
+    return [name for name in handler.wanted if name not in call and name not in handler.optional and name != "batch"]
+
+
+def _add_from_input(handler: Handler, call: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """What is known by no other name is a key of the run's input, or a step that this one depends on."""
+    call |= {name: given[name] for name in _missing(handler, call) if name in given}
+    if missing := _missing(handler, call):
+        known = ", ".join(sorted({*_AT_HAND, *_loaders, "step_config", "step_params", *call, *given}))
         raise PermanentError(f"handler {handler.method!r} asks for {', '.join(missing)}, which is not among {known}")
 
 
@@ -350,4 +362,3 @@ def _joined(step: ClaimedStep, given: Any, outputs: Mapping[str, Any]) -> Any:
 provide("run_group", _load_run_groups)
 provide("workflow_run", _load_workflow_runs)
 provide("input", inputs_of)
-provide("run_input", run_inputs_of)

@@ -13,6 +13,7 @@ from soliplex.ingester.server.routes import (
     downloads,
     events,
     fetches,
+    flows,
     lancedb,
     locks,
     queues,
@@ -51,6 +52,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     events.router,
     workers.router,
     tasks.router,
+    flows.router,
     locks.router,
 )
 
@@ -61,6 +63,7 @@ TAGS: Final = [
     {"name": "sync-state", "description": "How far clients have followed their sources."},
     {"name": "tasks", "description": "Steps for workers outside, in any language."},
     {"name": "workflow", "description": "Definitions, parameter sets, run groups, runs and steps."},
+    {"name": "flows", "description": "Graphs of work that clients define, their runs and schedules."},
     {"name": "signals", "description": "Messages to steps that wait."},
     {"name": "webhooks", "description": "Messages to receivers outside, and what became of them."},
     {"name": "stats", "description": "Throughput, rates, durations, utilization."},

@@ -18,7 +18,7 @@ from soliplex.ingester.server.errors import error_answers
 
 router = APIRouter(prefix="/signals", tags=["signals"])
 
-_BODY: Final = {
+SIGNAL_BODY: Final = {
     "description": f"The payload: any JSON, of at most {LARGEST_PAYLOAD} bytes. Without a body it is null.",
     "content": {"application/json": {"schema": {}, "example": {"approved": True}}},
 }
@@ -30,7 +30,7 @@ _BODY: Final = {
     summary="Send a signal to the step that waits for it",
     status_code=HTTPStatus.CREATED,
     responses=error_answers(400, 413),
-    openapi_extra={"requestBody": _BODY},
+    openapi_extra={"requestBody": SIGNAL_BODY},
 )
 async def send(
     key: Annotated[str, Path(description="What the step waits for; no colon at its beginning.", examples=["order-17"])],
@@ -40,11 +40,12 @@ async def send(
 
     `standing` says what had become of the signal when this was answered. Sent twice, it is two signals.
     """
-    payload = await _payload_of(request)
+    payload = await payload_of(request)
     return await standing_of_signal(await send_signal(key, payload), key)
 
 
-async def _payload_of(request: Request) -> Any:
+async def payload_of(request: Request) -> Any:
+    """The body of a request that sends a signal."""
     body = bytearray()
     try:
         async for block in request.stream():

@@ -6,7 +6,7 @@ input.
     item       in a map step: the item
     state      what the function asked to be given back (`Again`, `Wait`), or None
     answer     what it waited for, or None
-    input      the run's input as a whole
+    input      the run's input, and the outputs of the steps that the step depends on
     context    step_name, attempt, item_index, run_id, run_key, workflow_slug
 """
 
@@ -38,7 +38,6 @@ OWN_NAMES: Final = OF_A_CALL | {"input"}
 
 async def call_function(
     input: dict[str, Any],  # noqa: A002  what handlers ask for
-    run_input: Any,
     item: Any,
     state: Any,
     answer: Any,
@@ -47,7 +46,7 @@ async def call_function(
     run_params: dict[str, Any],
 ) -> Any:
     """Call a function that asks for outputs of steps, or for the run's input."""
-    own = {"item": item, "state": state, "answer": answer, "context": step_context, "input": run_input}
+    own = {"item": item, "state": state, "answer": answer, "context": step_context, "input": input}
     function = _function_of(step_def, run_params)
     return await called(function, arguments_of(function, step_def.key, {**input, **own}))
 

@@ -105,7 +105,7 @@ class _Rehearsed:
             "run_key": None,
             "workflow_slug": self._flow.slug,
         }
-        own = {"item": item, "state": state, "answer": answer, "context": context, "input": self._given}
+        own = {"item": item, "state": state, "answer": answer, "context": context, "input": self._known}
         return await called(self._function, arguments_of(self._function, self._step.key, {**self._known, **own}))
 
     def _is_over(self, output: Any, item: Any, calls: int) -> bool:

@@ -1,0 +1,223 @@
+"""`/flows`: flows that clients define as JSON, their runs, signals and schedules."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from soliplex.ingester.lib.enums import DefinitionKind
+from soliplex.ingester.lib.models import Schedule
+from soliplex.ingester.lib.wf import operations, views
+from soliplex.ingester.lib.wf.answers import SentSignal
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.flows import Executor, Run
+from soliplex.ingester.lib.wf.flows.allowed import check_commands
+from soliplex.ingester.lib.wf.operations.definitions import delete_definition, find_workflow, newest_of_all
+from soliplex.ingester.lib.wf.views import DefinitionGraph, RunGraph
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import AskedPage, BigId, CurrentSettings, Text
+from soliplex.ingester.server.routes.runs import Attempts
+from soliplex.ingester.server.routes.signals import SIGNAL_BODY, payload_of
+from soliplex.ingester.server.routes.tasks import Whole
+
+router = APIRouter(prefix="/flows", tags=["flows"])
+
+_EXAMPLE: Final = {
+    "title": "Lengths",
+    "steps": [
+        {"name": "words", "type": "task", "command": "my_flows.words"},
+        {"name": "length", "type": "map", "command": "my_flows.length", "dependencies": ["words"]},
+    ],
+}
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ListedFlow(BaseModel):
+    """A flow that is stored."""
+
+    slug: str
+    title: str
+    version: int
+    steps: list[str]
+
+
+class NewFlow(_Body):
+    """A flow as JSON."""
+
+    definition: dict[str, Any] = Field(description="Title, version and steps.", examples=[_EXAMPLE])
+    slug: str | None = Field(default=None, description="Default: the definition's `id`, or made of its title.")
+
+
+class StartedFlow(BaseModel):
+    """A run that was asked for."""
+
+    run_id: int
+    slug: str
+
+
+class NewFlowRun(_Body):
+    """A run to start."""
+
+    input: Any = Field(default=None, description="Any JSON.", examples=[{"text": "to be or not"}])
+    key: str | None = Field(default=None, description="A name for the run: the same key again gives the same run.")
+    priority: Whole = Field(default=0, ge=-(2**31), lt=2**31, description="Higher goes first.")
+    start_at: datetime | None = Field(default=None, description="Before this moment no step begins.")
+    deadline: datetime | None = Field(default=None, description="At this moment a run that is not over fails.")
+
+
+class NewSchedule(_Body):
+    """A flow that is to be started again and again."""
+
+    name: str = Field(examples=["nightly"])
+    slug: str
+    cron: str = Field(examples=["0 6 * * 1-5"])
+    time_zone: str = Field(default="UTC", examples=["Europe/Paris"])
+    input: Any = None
+    priority: Whole = Field(default=0, ge=-(2**31), lt=2**31)
+    longest_seconds: float | None = Field(default=None, gt=0, description="How long a run may take.")
+    catch_up: StrictBool = Field(default=True, description="Start once, late, what was due while no worker was there.")
+
+
+@router.get("/", summary="Flows, by slug")
+async def list_flows() -> list[ListedFlow]:
+    """The newest version of each that is stored in the database."""
+    return [
+        ListedFlow(
+            slug=each.workflow.id,
+            title=each.workflow.name,
+            version=each.version,
+            steps=[step.key for step in each.workflow.steps],
+        )
+        for each in await newest_of_all()
+    ]
+
+
+@router.post("/", summary="Save a flow", status_code=HTTPStatus.CREATED, responses=error_answers(400, 409))
+async def create_flow(body: NewFlow, settings: CurrentSettings) -> ListedFlow:
+    """Saved again with another content, it gets a new version; runs keep to theirs.
+
+    A command names a function of a module that `FLOW_MODULES` allows. Steps of a type that begins with an @ are for
+    workers that claim over HTTP, and get the command as a parameter.
+    """
+    flow = WorkflowDefinition.parse(body.definition, slug=body.slug)
+    check_commands(flow, settings)
+    saved = await operations.save_workflow(flow)
+    return ListedFlow(slug=flow.id, title=flow.name, version=saved.version, steps=[step.key for step in flow.steps])
+
+
+@router.get("/schedules", summary="Schedules, by name")
+async def list_schedules() -> list[Schedule]:
+    return await operations.list_schedules()
+
+
+@router.post(
+    "/schedules", summary="Add a schedule", status_code=HTTPStatus.CREATED, responses=error_answers(400, 404, 409)
+)
+async def add_schedule(body: NewSchedule) -> Schedule:
+    """One run is started at each due time, whichever worker notices it."""
+    return await operations.add_schedule(
+        body.name,
+        body.slug,
+        body.cron,
+        time_zone=body.time_zone,
+        input=body.input,
+        priority=body.priority,
+        longest=None if body.longest_seconds is None else timedelta(seconds=body.longest_seconds),
+        catch_up=body.catch_up,
+    )
+
+
+@router.post("/schedules/{name}/pause", summary="Pause a schedule", responses=error_answers(404))
+async def pause_schedule(name: Text) -> Schedule:
+    await operations.pause_schedule(name)
+    return await operations.find_schedule(name)
+
+
+@router.post("/schedules/{name}/resume", summary="Let a schedule go on", responses=error_answers(404))
+async def resume_schedule(name: Text) -> Schedule:
+    await operations.resume_schedule(name)
+    return await operations.find_schedule(name)
+
+
+@router.delete(
+    "/schedules/{name}", summary="Forget a schedule", status_code=HTTPStatus.NO_CONTENT, responses=error_answers(404)
+)
+async def remove_schedule(name: Text) -> None:
+    """Runs that it has started go on."""
+    await operations.remove_schedule(name)
+
+
+@router.post(
+    "/signals/{key:path}",
+    summary="Send a signal",
+    status_code=HTTPStatus.CREATED,
+    responses=error_answers(400, 413),
+    openapi_extra={"requestBody": SIGNAL_BODY},
+)
+async def send_signal(
+    key: Annotated[str, Path(description="What the step waits for.")], request: Request
+) -> SentSignal:
+    """As `POST /signals/{key}`."""
+    return await views.standing_of_signal(await operations.send_signal(key, await payload_of(request)), key)
+
+
+@router.get("/runs/{run_id}", summary="A run of a flow", responses=error_answers(404))
+async def get_run(run_id: BigId) -> Run:
+    return await Executor.status(run_id)
+
+
+@router.post("/runs/{run_id}/cancel", summary="Cancel a run", responses=error_answers(404))
+async def cancel_run(run_id: BigId) -> Run:
+    return await Executor.cancel(run_id)
+
+
+@router.post("/runs/{run_id}/retry", summary="Try again what failed", responses=error_answers(404))
+async def retry_run(run_id: BigId) -> Run:
+    return await Executor.retry(run_id)
+
+
+@router.get("/runs/{run_id}/graph", summary="The graph of a run", responses=error_answers(404))
+async def get_run_graph(run_id: BigId) -> RunGraph:
+    return await views.graph_of_run(run_id)
+
+
+@router.get(
+    "/runs/{run_id}/attempts",
+    summary="The attempts at the steps of a run that failed",
+    response_model=Attempts,
+    responses=error_answers(404),
+)
+async def list_attempts(run_id: BigId, request: Request, response: Response, asked: AskedPage) -> Any:
+    return await asked.answer(await views.attempts_of_run(run_id, paging=asked.paging), request, response)
+
+
+@router.get("/{slug}", summary="A flow", responses=error_answers(400, 404))
+async def get_flow(slug: Text) -> DefinitionGraph:
+    """Its steps in topological order, and what waits for what."""
+    return views.graph_of_definition(await find_workflow(slug))
+
+
+@router.get("/{slug}/graph", summary="The graph of a flow", responses=error_answers(400, 404))
+async def get_graph(slug: Text) -> DefinitionGraph:
+    return views.graph_of_definition(await find_workflow(slug))
+
+
+@router.delete("/{slug}", summary="Delete a flow", status_code=HTTPStatus.NO_CONTENT, responses=error_answers(404))
+async def delete_flow(slug: Text) -> None:
+    """It is found no more. Runs of it go on."""
+    await delete_definition(DefinitionKind.WORKFLOW, slug)
+
+
+@router.post("/{slug}/runs", summary="Start a run", status_code=HTTPStatus.CREATED, responses=error_answers(400, 404))
+async def start_run(slug: Text, body: NewFlowRun) -> StartedFlow:
+    run_id = await Executor.start_workflow(
+        slug, body.input, key=body.key, priority=body.priority, start_at=body.start_at, deadline=body.deadline
+    )
+    return StartedFlow(run_id=run_id, slug=slug)
