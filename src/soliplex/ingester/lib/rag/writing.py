@@ -10,7 +10,7 @@ of a document together, or neither. The rows that say whose chunks these are com
 All of it stands behind the fence of the writer (`fencing`). What is written here, the stock `haiku-rag` command reads.
 
 Rows become record batches of Arrow, some at a time, while Lance writes them. Of a giant, chunks and items come from
-files: then no more of it is in memory than a batch, and the text itself.
+files: then no more of it is in memory than one record batch, and the text itself.
 """
 
 from __future__ import annotations
