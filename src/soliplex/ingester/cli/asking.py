@@ -18,7 +18,7 @@ def can_be_asked() -> bool:
 
 
 def is_confirmed(question: str) -> bool:
-    """What a person answers; no, if they only press return."""
+    """Ask a person; pressing return alone means no."""
     with _ended_by_ctrl_c():
         return typer.confirm(visible(question), err=True)
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 BETWEEN_ATTEMPTS = 2.0
 PATIENCE_OF_WORKERS = 120.0
-"""Seconds: after a power cut, a machine's services start in any order, and a server may first recover."""
+"""Seconds that a worker waits for its database: after a power cut, services start in any order."""
 
 
 @asynccontextmanager
 async def open_database(*, patience: float = 0, stopping: asyncio.Event | None = None) -> AsyncGenerator[None]:
     """The database of the settings, open for the time of the block.
 
-    One that is away is waited for, so many seconds, unless the event says that the command is to stop.
+    If the database is away, `patience` says how many seconds to wait for it, unless the event says to stop.
     """
     from soliplex.ingester.lib.models import Database
 
@@ -35,7 +35,7 @@ async def open_database(*, patience: float = 0, stopping: asyncio.Event | None =
 async def open_database_if_there(left_out: str) -> AsyncGenerator[bool]:
     """As `open_database`, for commands that tell of more than the database: whether it is there, and can be opened.
 
-    Where it cannot, what is left out is said.
+    Where it cannot be opened, a message says what is left out.
     """
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.errors import IngesterError

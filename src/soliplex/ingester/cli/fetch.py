@@ -74,7 +74,7 @@ def _print(addresses: int, group_id: int, followed: Followed, *, is_waited_for: 
 
 
 def _unsuccessful(addresses: int, followed: Followed) -> int:
-    """Addresses whose document did not get through. One may have two runs that failed: to fetch and to process it."""
+    """How many addresses failed. One address may have two failed runs: one to fetch the document, one to process it."""
     if len(followed.failures) == followed.failed and not followed.cancelled:
         return len({failure.uri for failure in followed.failures})
     return min(followed.failed + followed.cancelled, addresses)

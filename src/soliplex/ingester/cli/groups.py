@@ -159,7 +159,7 @@ async def retry(
 
 
 def tell(text: str) -> None:
-    """Say something that is no result."""
+    """Print a message, which is no result, to standard error."""
     echo(text, err=True)
 
 
@@ -188,7 +188,7 @@ def page_of(limit: int) -> Paging:
 
 
 async def _newest_batches(limit: int) -> tuple[list[DocumentBatch], int]:
-    """They are listed in the order they were started, so the newest are on the last page and the one before it."""
+    """The newest batches. Batches are listed by their start, so the newest are on the last two pages."""
     from soliplex.ingester.lib import operations
     from soliplex.ingester.lib.wf.views import Paging
 
@@ -231,7 +231,7 @@ def _print_eta(eta: GroupEta | None) -> None:
 
 
 def _print_waiting(waiting: list[Waiting]) -> None:
-    """Of what is tried again by itself, what is wrong at the moment."""
+    """Print why documents wait that will be tried again."""
     from soliplex.ingester.cli.ingest.display import in_words_of
 
     out = console()
@@ -240,7 +240,7 @@ def _print_waiting(waiting: list[Waiting]) -> None:
 
 
 def _print_coverage(coverage: GroupCoverage) -> None:
-    """Which PDFs were not read whole. Where there are none with a text layer, there is nothing to say."""
+    """Print which PDFs were not read whole; nothing, if no PDF of the group has a text layer."""
     if coverage.coverage is None:
         return
     out = console()

@@ -61,7 +61,7 @@ def _console_class() -> type[Console]:
         @property
         @override
         def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride]  nobody sets it
-            """That of the terminal it writes to: rich asks descriptors 1 and 2, which may lead elsewhere meanwhile."""
+            """The size of the terminal it writes to: rich asks descriptors 1 and 2, which may lead elsewhere."""
             try:
                 columns, lines = os.get_terminal_size(self.file.fileno())
             except (OSError, ValueError):
@@ -183,7 +183,7 @@ def fields_of(row: object) -> Row:
     from pydantic import BaseModel
 
     if isinstance(row, BaseModel):
-        # In the order in which they are written down; a row read from the database has none of its own.
+        # In the order of the definition: a row that was read from the database keeps no order of its fields.
         kind = type(row)
         return {name: getattr(row, name) for name in (*kind.model_fields, *kind.model_computed_fields)}
     if is_dataclass(row) and not isinstance(row, type):
@@ -202,7 +202,7 @@ def as_cell(value: object) -> str:
         case float():
             text = f"{value:,.2f}"
         case datetime():
-            text = f"{value.astimezone():%Y-%m-%d %H:%M:%S}"  # where the reader is; JSON has UTC
+            text = f"{value.astimezone():%Y-%m-%d %H:%M:%S}"  # in the time zone of the reader; JSON has UTC
         case dict() | list() | tuple():
             text = _compact(value) if value else ""
         case _:
@@ -236,7 +236,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def _in_order(value: object) -> object:
-    """The same, with the fields of every model in the order of their definition."""
+    """The value with the fields of every model in the order of their definition."""
     from dataclasses import is_dataclass
 
     from pydantic import BaseModel

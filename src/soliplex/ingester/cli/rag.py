@@ -67,7 +67,7 @@ async def _vacuum_each(*, force: bool, wait: float, as_json: bool, with_document
 
 
 async def _tried(name: str, kind: str, attempt: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """What came of it; a failure is told like the rest, and the next one has its turn."""
+    """Try to compact one database; gives the result or the failure, so that the next database has its turn."""
     try:
         return {**await attempt, "kind": kind}
     except Exception as error:

@@ -114,7 +114,7 @@ def _uris(hit: Hit) -> list[str]:
 
 
 def _place(hit: Hit) -> str:
-    """Where in the document it stands."""
+    """The headings and pages of the hit, and its score."""
     path = [heading for heading in hit.headings if heading != hit.title]
     pages = ", ".join(map(str, hit.page_numbers))
     parts = [" > ".join(path), f"page {pages}" if pages else "", f"{hit.score:.2f}"]

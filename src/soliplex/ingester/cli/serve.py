@@ -91,10 +91,10 @@ def _app(*, with_worker: bool) -> FastAPI:
     settings = get_settings()
     configure_logging(settings, takes_printed=True)
     if settings.do_rag:
-        import_early()  # for searches too, not only for a worker: importing it later, the loop would stand still
+        import_early()  # searches need it too, not only a worker: a later import would stop the event loop
     served = Served(os.environ.get(_HOST), behind_proxy=_BEHIND_PROXY in os.environ)
     app = create_app(with_worker=with_worker, served=served)
-    app.openapi()  # kept for those who ask: for the first of them, all others would wait
+    app.openapi()  # made now: made for the first request, it would keep all other requests waiting
     return app
 
 

@@ -42,7 +42,7 @@ async def signal(
 
 
 def _checked(key: str, payload: str | None, file: typer.FileBinaryRead | None) -> Any:
-    """The payload; what is wrong with it or with the key is wrong usage, whoever is asked."""
+    """The payload as JSON. A wrong payload or key is wrong usage, with and without a server."""
     from soliplex.ingester.lib.storable import parse_json
     from soliplex.ingester.lib.wf.errors import PayloadTooLargeError
     from soliplex.ingester.lib.wf.waiting import LARGEST_PAYLOAD, check_payload, own_key

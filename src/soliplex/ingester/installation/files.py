@@ -83,7 +83,7 @@ class Rules:
     gitignore: bool = True
     follow_links: bool = False
     all_folders: bool = False
-    """Also those that hold dependencies, caches and the like."""
+    """Whether to walk folders that hold dependencies, caches and the like, too."""
 
 
 def walk(paths: Iterable[Path], rules: Rules) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def folders_of(paths: Iterable[Path]) -> list[Path]:
 
 
 def gone_files(root: Path, rules: Rules, uris: Iterable[str]) -> Iterator[str | Unreadable]:
-    """Those of the URIs below a folder where no file is any more, though the rules would have taken it.
+    """Which of the URIs below a folder name files that are gone, though the rules would have taken them.
 
     What cannot be looked at is told as unreadable: nobody knows whether it is gone.
     """
@@ -116,7 +116,7 @@ def gone_files(root: Path, rules: Rules, uris: Iterable[str]) -> Iterator[str | 
     for uri in uris:
         path = Path(uri)
         if path.as_posix() != uri or ".." in path.parts:
-            continue  # no walk names a file so: somebody else did
+            continue  # no walk gives a file such a URI, so something else has uploaded it
         try:
             is_gone = stat.S_ISDIR(path.lstat().st_mode)
         except (FileNotFoundError, NotADirectoryError):
@@ -261,7 +261,7 @@ class _Ignores:
         """What applies in a folder below, which may have rules of its own."""
         try:
             lines = (folder / GITIGNORE).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:  # there is none, or it is no file: then it says nothing
+        except OSError:  # there is no .gitignore, or it cannot be read: then it has no rules
             return self
         return _Ignores((*self.specs, (folder, GitIgnoreSpec.from_lines(lines))))
 

@@ -1,6 +1,6 @@
 """Following groups of runs until they have ended.
 
-Where somebody tells of changes, we look when we are told; elsewhere, now and then.
+Where the installation tells of changes, the group is looked at when it does; elsewhere, now and then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from soliplex.ingester.installation.values import Changes, Failure, GroupProgres
 
 LOOK_EVERY: Final = 0.15
 LOOK_AT_LEAST_EVERY: Final = 2.0
-"""Seconds between looks at a group: the longer a look takes, the rarer, since the database has better things to do."""
+"""Seconds between looks at a group: the longer a look takes, the longer the pause after it."""
 LOOK_UNTOLD_EVERY: Final = 30.0
 """Seconds after which we look although nobody told of a change."""
 
@@ -103,12 +103,12 @@ class Followed:
     """How the groups ended."""
 
     failures: list[Failure] = field(default_factory=list[Failure])
-    """The newest of them."""
+    """The newest failures."""
     failed: int = 0
     """All runs that failed."""
     cancelled: int = 0
     is_stopped: bool = False
-    """The watching was stopped before they had ended; they go on wherever a worker runs."""
+    """The watching was stopped before the groups had ended; they go on wherever a worker runs."""
 
     @property
     def is_success(self) -> bool:

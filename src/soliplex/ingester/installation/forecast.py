@@ -21,9 +21,9 @@ class Guess(NamedTuple):
     """What is assumed of a kind of document that was never processed here."""
 
     bytes_per_page: float
-    """Infinite: each has one page."""
+    """Bytes of a page. Infinite: each document has one page."""
     seconds_per_page: float
-    """To parse it with the local parser."""
+    """Seconds to parse a page with the local parser."""
 
 
 SECONDS_PER_DOCUMENT: Final = 0.05
@@ -74,7 +74,7 @@ class ForecastFile:
     mime_type: str
     size: int
     pages: int | None = None
-    """Where they were counted."""
+    """The number of pages; None where they were not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class _Recorded(NamedTuple):
 
 
 def _recorded(rates: Iterable[Mapping[str, Any]]) -> dict[str, _Recorded]:
-    """All steps of a kind together: each tells the same documents, and its own seconds."""
+    """The rates of all steps of a kind added up: each step has seen the same documents and took its own seconds."""
     found: dict[str, _Recorded] = {}
     for rate in rates:
         mime_type, before = rate["mime_type"], found.get(rate["mime_type"], _Recorded(0, 0, 0, 0, 0.0))

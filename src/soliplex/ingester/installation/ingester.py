@@ -190,7 +190,7 @@ class Ingester:
         return await self._installation.sources()
 
     async def uris(self, source: str = "files", *, prefix: str = "") -> list[str]:
-        """Where the documents of a source live; with a prefix, those whose URI begins so."""
+        """The URIs of a source; with a prefix, those that begin with it."""
         return await self._installation.uris_below(checked_name("source", source), prefix)
 
     async def read(self, uri: str, *, source: str = "files", version: int | None = None) -> str:
@@ -227,7 +227,7 @@ class Ingester:
     ) -> RolledBack:
         """Give a document the content of an earlier version again, and wait until searches find that.
 
-        NotStoredAgainError if they do not come to.
+        NotStoredAgainError if the RAG database could not be changed.
         """
         work = Work(workflow_id=workflow, param_id=params)
         done = await self._installation.roll_back(await self._known(uri, source), source, version, work)

@@ -109,7 +109,7 @@ class Ingestion:
         return files
 
     async def _described(self, files: list[LocalFile]) -> list[LocalFile]:
-        """The files with the metadata of their sidecars, which are none of them."""
+        """The files with the metadata of their sidecars. The sidecars themselves are left out."""
         described = await asyncio.to_thread(lambda: list(with_metadata(files)))
         for each in described:
             if isinstance(each, Unreadable):
@@ -170,7 +170,7 @@ class Ingestion:
         return chosen
 
     async def _readable(self, files: list[LocalFile], standings: Mapping[str, Standing]) -> list[LocalFile]:
-        """Those that are unchanged, and of the others those of kinds that can be read."""
+        """The files that are unchanged, and those of the others that are of kinds that can be read."""
         kinds: dict[str, str] = {}
 
         async def look(file: LocalFile) -> None:
@@ -179,7 +179,7 @@ class Ingestion:
             try:
                 kind = await asyncio.to_thread(kind_of, file.path, file.path.name)
             except OSError:
-                return  # the upload will say why
+                return  # the file cannot be read: the upload will say why
             if not has_more_to_say(kind, file.path.name):
                 kinds[file.uri] = kind
 
@@ -352,7 +352,7 @@ class Ingestion:
             self._watcher.failed(failure)
 
     async def _each[T](self, items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
-        """Do it to each, several at once, until we are told to stop."""
+        """Await the work on each item, several at once, until the ingestion is told to stop."""
         await self._interruptible.each(items, do, at_once=self._order.uploads_at_once)
 
 
@@ -361,7 +361,7 @@ async def delete_gone(
 ) -> None:
     """Carry out what an order says of files that are gone, after its ingestion.
 
-    `refusal` says why they are not to be deleted, or None; without it, what speaks against it does. Nobody asks it
+    `refusal` says why the files are not to be deleted, or None; by default `Missing.doubt` decides. It is not asked
     where the order forces the deletion.
     """
     missing = summary.missing

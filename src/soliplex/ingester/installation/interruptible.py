@@ -37,7 +37,7 @@ class Interruptible:
         self.check()
 
     async def each[T](self, items: Iterable[T], do: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
-        """Do it to each, several at once, until the work is told to stop."""
+        """Await the work on each item, several at once, until it is told to stop."""
         waiting = iter(items)
 
         async def work() -> None:
@@ -74,6 +74,6 @@ class Interruptible:
 
 
 def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    """What went wrong first: the others are what followed from it."""
+    """The first error of a group: the others followed from it."""
     error = errors.exceptions[0]
     return _first(error) if isinstance(error, ExceptionGroup) else error

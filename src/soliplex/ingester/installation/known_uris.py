@@ -31,7 +31,7 @@ async def known_uri(
 async def known_uris(
     installation: Installation, uris: Sequence[str], source: str, *, place: Callable[[str, str], str] = _place
 ) -> list[str]:
-    """Each as `known_uri` finds it, once."""
+    """The known URIs, each once, as `known_uri` finds them."""
     return list(dict.fromkeys([await known_uri(installation, uri, source, place=place) for uri in uris]))
 
 

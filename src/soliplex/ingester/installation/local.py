@@ -152,7 +152,7 @@ class LocalInstallation:
             await feed.close()
 
     async def has_workers(self) -> bool:
-        return True  # the one in this process, for as long as anybody watches
+        return True  # a worker of this process works for as long as somebody watches
 
     async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
         fetches = [Fetch(uri=uri, source=source) for uri in dict.fromkeys(uris)]
@@ -291,7 +291,7 @@ class LocalInstallation:
 async def _note_changes(feed: ChangeFeed, group_id: int, changes: Changes) -> None:
     try:
         async with feed.following(Follower(run_group_id=group_id)) as follower:
-            changes.happened.set()  # what happened before the feed had its first look, it does not tell
+            changes.happened.set()  # the feed does not tell of changes before its first look
             while await follower.next() is not None:
                 changes.happened.set()
     finally:

@@ -28,7 +28,7 @@ class Missing:
     known: int = 0
     """Files that are known of the folders, those that are there among them."""
     obstacles: list[str] = field(default_factory=list[str])
-    """Why nobody can be sure that they are gone."""
+    """Why it is not certain that the files are gone."""
 
     @property
     def is_most(self) -> bool:
@@ -37,12 +37,12 @@ class Missing:
 
     @property
     def share(self) -> str:
-        """How many of the known ones are gone, in words."""
+        """How many of the known files are gone, in words."""
         return f"{len(self.uris):,} of {self.known:,} known files are gone"
 
     @property
     def doubt(self) -> str | None:
-        """What speaks against deleting them, and has to be overruled by whoever is sure; None if nothing does."""
+        """What speaks against deleting the files unless somebody insists; None if nothing does."""
         if self.obstacles:
             more = f", and {len(self.obstacles) - 1:,} more" if len(self.obstacles) > 1 else ""
             return f"{self.obstacles[0]}{more}"
@@ -70,7 +70,7 @@ async def find_missing(
 
 
 async def delete_missing(target: Target, source: str, uris: Sequence[str], paths: Sequence[Path], rules: Rules) -> int:
-    """Delete those that are still gone; gives how many."""
+    """Delete the documents of files that are still gone; gives how many."""
     still_gone: list[str] = []
     for folder in folders_of(paths):
         beginning = f"{folder.as_posix().rstrip('/')}/"

@@ -25,17 +25,17 @@ class Order:
     rules: Rules = field(default_factory=Rules)
     source: str = "files"
     batch_name: str | None = None
-    """None: it is called after the paths."""
+    """None: the batch is named after the paths."""
     work: Work = field(default_factory=Work)
     again: bool = False
-    """Also what is unchanged."""
+    """Whether to ingest unchanged files, too."""
     dry_run: bool = False
     retry_failed: bool = False
     """Run again what failed before, of the files that are unchanged."""
     delete_missing: bool = False
     """Delete what is known of the folders and gone from them."""
     force: bool = False
-    """Whatever speaks against that."""
+    """Whether to delete missing files whatever speaks against it."""
     wait: bool = True
     uploads_at_once: int = 8
 

@@ -63,7 +63,7 @@ class Target(Protocol):
         ...
 
     async def uris_below(self, source: str, beginning: str) -> list[str]:
-        """All URIs of the source that begin so, in the target's order."""
+        """All URIs of the source that begin with this text, in the target's order."""
         ...
 
     async def delete(self, source: str, uris: Sequence[str]) -> int:
@@ -87,7 +87,7 @@ class Target(Protocol):
         ...
 
     async def rates(self, work: Work) -> Mapping[str, Any]:
-        """How fast documents were processed so before, as `/stats/processing-rates` tells it; {} where it cannot."""
+        """How fast such documents were processed, as `/stats/processing-rates` tells; {} where that is not known."""
         ...
 
     def working(self) -> AbstractAsyncContextManager[None]:
@@ -95,7 +95,7 @@ class Target(Protocol):
         ...
 
     def changes(self, group_id: int) -> AbstractAsyncContextManager[Changes]:
-        """While the block lasts, whether anything of the group has changed is noted, if anybody tells."""
+        """Note changes of the group while the block lasts, if the installation tells of them."""
         ...
 
     async def has_workers(self) -> bool:
@@ -125,7 +125,7 @@ class Target(Protocol):
         ...
 
     async def failed(self, source: str, beginning: str, limit: int) -> list[Failure]:
-        """Documents of the source at URIs that begin so whose last run failed or was cancelled, the newest first."""
+        """Documents whose last run failed or was cancelled, by source and beginning of the URI, the newest first."""
         ...
 
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
@@ -147,7 +147,7 @@ class Installation(Target, Protocol):
     async def group(self, group_id: int) -> Group: ...
 
     async def eta(self, group_id: int) -> GroupEta | None:
-        """When the group will have ended; None: it cannot be asked that."""
+        """When the group will have ended; None if the installation cannot say."""
         ...
 
     async def attempts(self, run_id: int, limit: int) -> tuple[Sequence[FailedAttempt], int]:

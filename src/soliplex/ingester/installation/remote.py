@@ -68,7 +68,7 @@ DELETED_AT_ONCE: Final = 500
 """URIs in one request: of the longest, so many still make a body that the server takes."""
 
 SILENCE: Final = httpx.Timeout(60, connect=10, pool=None)
-"""For events: where nothing happens, the server says so every quarter of a minute."""
+"""The timeout for events. A server to which nothing happens says so every quarter of a minute."""
 LISTEN_AGAIN: Final = 2.0
 LOOKS_EVERY: Final = 0.5
 """Seconds between questions how far a group is, while the server tells of changes."""
@@ -81,7 +81,8 @@ class RemoteError(IngesterError):
     """The server refused what was asked, or did not answer."""
 
     def __init__(self, url: str, problem: str, *, status: int | None = None, wait: float | None = None) -> None:
-        IngesterError.__init__(self, f"{url}: {problem}")  # not that of the second base, if there is one
+        # Not `super()`: a subclass may have a second base class, with another constructor.
+        IngesterError.__init__(self, f"{url}: {problem}")
         self.url = url
         self.problem = problem
         self.status = status
@@ -268,7 +269,7 @@ class RemoteInstallation:
             except httpx.HTTPError as error:
                 _log.debug("the events of run group %s cannot be had: %r", group_id, error)
             changes.are_told = False
-            changes.happened.set()  # what happened meanwhile, nobody tells
+            changes.happened.set()  # changes may have been missed meanwhile
             await asyncio.sleep(LISTEN_AGAIN)
 
     async def has_workers(self) -> bool:
@@ -295,7 +296,7 @@ class RemoteInstallation:
         except RemoteError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            return GroupCoverage(0, 0, 0, None, [])  # an older server, which does not know
+            return GroupCoverage(0, 0, 0, None, [])  # a server of an earlier version, which has no such route
         return TypeAdapter(GroupCoverage).validate_python(answer)
 
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
@@ -308,7 +309,7 @@ class RemoteInstallation:
             answer = await self._json("GET", f"/workflow/run-groups/{group_id}/eta")
         except RemoteError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                return None  # an older server, which does not know
+                return None  # a server of an earlier version, which has no such route
             raise
         return TypeAdapter(GroupEta).validate_python(answer)
 
@@ -318,7 +319,7 @@ class RemoteInstallation:
         return TypeAdapter(list[FailedAttempt]).validate_python(page["items"]), page["total"]
 
     async def signal(self, key: str, payload: Any) -> SentSignal:
-        # Not tried again: one whose answer was lost may have been recorded, and a second one would end another wait.
+        # Sent once: if only the answer was lost, the signal is recorded, and a second one would end another wait.
         content: Mapping[str, Any] = {"json": payload}
         response = await self._try("POST", f"/signals/{quote(key, safe='')}", lambda: content)
         return TypeAdapter(SentSignal).validate_python(response.json())
@@ -441,7 +442,7 @@ class RemoteInstallation:
         except RemoteError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            return []  # an older server, which does not know
+            return []  # a server of an earlier version, which has no such route
         return TypeAdapter(list[Waiting]).validate_python(answer)
 
     async def with_nothing_to_index(self, group_id: int, limit: int) -> list[str]:

@@ -29,7 +29,7 @@ class Stage:
     is_step: bool = False
     """Whether it is a step of a workflow. Those go on side by side; other stages come one after the other."""
     running: int = 0
-    """Of a step: how many documents it is at work on."""
+    """How many documents a step is at work on."""
     loading: str = ""
     """Of a step that has begun and is done with no document yet: what it loads meanwhile, in words."""
 
@@ -51,7 +51,7 @@ class Stage:
 
     @property
     def is_starting(self) -> bool:
-        """Of a step: whether it is at work, and done with nothing yet."""
+        """Whether the stage is a step that is at work and has finished no document yet."""
         return bool(self.running) and not self.ended
 
     @property
@@ -63,7 +63,7 @@ class Watcher(Protocol):
     """Is told how an ingestion goes, while it goes."""
 
     def show(self, stage: Stage) -> None:
-        """The stage is so far; the first time, it begins."""
+        """Show how far the stage is. The first call for a stage says that it has begun."""
         ...
 
     def end(self, stage: Stage) -> None:
@@ -84,7 +84,7 @@ class Watcher(Protocol):
 
 
 class Unwatched:
-    """Where nobody looks, the log says what somebody has to do something about."""
+    """Logs what somebody has to do something about, and shows nothing else."""
 
     def show(self, stage: Stage) -> None:
         pass

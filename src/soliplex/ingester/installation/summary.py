@@ -20,7 +20,7 @@ class Summary:
 
     left_out: Counter[Why] = field(default_factory=Counter[Why])
     unread: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Of those that are left out for their kind: the reasons, each with the URIs it befell."""
+    """The URIs of files that are left out because of their kind, by reason."""
     sidecars: int = 0
     """Files that hold the metadata of others."""
     found: int = 0
@@ -36,7 +36,7 @@ class Summary:
     started: int = 0
     progress: GroupProgress | None = None
     failures: list[Failure] = field(default_factory=list[Failure])
-    """Files that did not get in, each; and of the runs that failed, some."""
+    """All files that could not be uploaded, and some of the runs that failed."""
     files_failed: int = 0
     nothing_to_index: list[str] = field(default_factory=list[str])
     """URIs of documents that were processed and hold no text."""
@@ -49,7 +49,7 @@ class Summary:
     """Known files that are gone."""
     is_dry_run: bool = False
     deletes_missing: bool = False
-    """Whether they are to be deleted."""
+    """Whether missing files are to be deleted."""
     deleted: int = 0
     not_deleted: str = ""
     """Why those that are gone were not deleted, though that was asked for."""
@@ -80,7 +80,7 @@ class Summary:
         return "failed" if self.has_failures else "ok"
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for programs."""
+        """The summary as JSON values, for programs."""
         progress = self.progress
         return {
             "status": self.status,

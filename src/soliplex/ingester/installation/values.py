@@ -100,11 +100,11 @@ class GroupProgress:
         return self.status.is_final and not self.waiting_events
 
     def since(self, before: GroupProgress) -> GroupProgress:
-        """The same, without the runs that had been completed before."""
+        """The progress without the runs that had been completed before."""
         return replace(self, total=self.total - before.completed, completed=self.completed - before.completed)
 
     def plus(self, other: GroupProgress) -> GroupProgress:
-        """Both together, but for the steps."""
+        """The progress of two groups together, without the steps."""
         return replace(
             other,
             total=self.total + other.total,
@@ -155,7 +155,7 @@ class Changes:
 
     happened: asyncio.Event = field(default_factory=asyncio.Event)
     are_told: bool = False
-    """Whether somebody tells of them; where nobody does, one has to look now and then."""
+    """Whether the installation tells of changes. Where it does not, the caller has to look now and then."""
     looks_every: float = 0.0
     """Seconds between looks where somebody tells of changes: many come at once."""
 

@@ -54,7 +54,7 @@ async def asked[T](ingester: Ingester, ask: Ask[T]) -> T:
 
 
 def answered[T](ingester: Ingester, ask: Ask[T]) -> T:
-    """The same for who does not await. ConflictError in the ingester's loop, which would wait for itself."""
+    """As `asked`, for code that does not await. ConflictError in the ingester's loop, which would wait for itself."""
     if _is_running_here(ingester.loop):
         raise ConflictError(
             "this call would wait for the event loop that it was made in; await the method of the same name that "
@@ -64,12 +64,12 @@ def answered[T](ingester: Ingester, ask: Ask[T]) -> T:
     try:
         return answer.result()
     except BaseException:
-        answer.cancel()  # who was interrupted waits for it no more
+        answer.cancel()  # the caller was interrupted and does not wait any more
         raise
 
 
 def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
     try:
         return asyncio.get_running_loop() is loop
-    except RuntimeError:  # none runs in this thread
+    except RuntimeError:  # no event loop runs in this thread
         return False

@@ -172,7 +172,7 @@ class VersionDiff:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that brings a RAG database after."""
+    """A run that brings a RAG database up to date."""
 
     run_group_id: int
     workflow_run_id: int
@@ -193,7 +193,7 @@ class RolledBack:
     is_changed: bool
     """False where the URI had this content already: nothing was done."""
     runs: list[StartedRun] = field(default_factory=list[StartedRun])
-    """Empty where neither content was ever processed: there is nothing to bring after."""
+    """Empty where neither content was ever processed: no RAG database has to be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCoverage:
-    """Of one document: the share of the words in its text layer that was read, and how many are missing."""
+    """The share of the words in a document's text layer that was read, and how many are missing."""
 
     run_id: int
     uri: str | None
@@ -219,7 +219,7 @@ class DocumentCoverage:
 
 @dataclass(frozen=True, slots=True)
 class GroupCoverage:
-    """Of all documents of a group that have a text layer."""
+    """How much was read of the text layers of a group's documents."""
 
     documents: int
     words: int
@@ -233,7 +233,7 @@ class GroupCoverage:
 
     @property
     def read_in_part(self) -> list[DocumentCoverage]:
-        """Those that the parse step warns of."""
+        """The documents that the parse step warns of."""
         return [each for each in self.lowest if each.coverage < self.warns_below]
 
 

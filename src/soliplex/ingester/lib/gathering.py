@@ -47,12 +47,13 @@ class Gathering[T, R]:
             self._waiting = [each for each in self._waiting if each[1] is not place]
             if len(self._waiting) == before:
                 await asyncio.wait([place])
-                _ = place.cancelled() or place.exception()  # nobody else will ask how it ended
+                # Asked for, so that asyncio does not warn of an exception that nobody saw.
+                _ = place.cancelled() or place.exception()
             raise
 
     def _enter(self, item: T) -> asyncio.Future[R]:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # what an earlier loop has left undone ended with it
+        if loop is not self._loop:  # items of an earlier event loop ended with that loop
             self._loop, self._tasks, self._waiting, self._is_gathering = loop, set(), [], False
         place: asyncio.Future[R] = loop.create_future()
         self._waiting.append((item, place))
@@ -60,7 +61,7 @@ class Gathering[T, R]:
         return place
 
     def _begin_a_group(self) -> None:
-        """Unless one is about to begin, or enough are under way."""
+        """Begin a group, unless one is about to begin or enough are under way."""
         if self._waiting and not self._is_gathering and len(self._tasks) < self._at_once:
             self._is_gathering = True
             self._tasks.add(asyncio.create_task(self._run()))
@@ -70,7 +71,7 @@ class Gathering[T, R]:
         assert task is not None
         try:
             group = await self._next_group()
-            self._begin_a_group()  # of those for whom there was no room in this one
+            self._begin_a_group()  # for the items that this group had no room for
             await self._do(group)
         except asyncio.CancelledError:  # the loop is being closed
             abandoned, self._waiting = self._waiting, []
@@ -104,4 +105,4 @@ class Gathering[T, R]:
                     place.set_exception(exc)
         finally:
             for _, place in group:
-                place.cancel()  # those that have no outcome: we were cancelled
+                place.cancel()  # has no effect where there is an outcome; the others were cancelled

@@ -24,7 +24,7 @@ _BLOCK: Final = 1 << 20
 
 
 class UnreadablePDFError(IngesterError):
-    """PDFium cannot open it; `needs_password` tells the one reason that a person can do something about."""
+    """PDFium cannot open the file; `needs_password` tells whether a password would help."""
 
     def __init__(self, detail: str, *, needs_password: bool) -> None:
         super().__init__(f"the PDF cannot be opened: {detail}")

@@ -77,7 +77,7 @@ class _ObjectReader:
         self._read = 0
         """Characters before the rest."""
         self._good = 0
-        """Up to where the rest is read for good."""
+        """How much of the rest has been read and need not be read again."""
         self._has_begun = self._has_pairs = self._has_ended = False
 
     def feed(self, text: str, *, is_last: bool = False) -> dict[str, Any]:

@@ -63,7 +63,8 @@ class Taken:
         os.close(write_end)
         os.environ[READ] = "1"
         if faulthandler.is_enabled():
-            faulthandler.enable(self.err)  # who dies of a signal has no thread any more that would read it
+            # Not into the pipe: a process that dies of a signal has no thread any more that would read it.
+            faulthandler.enable(self.err)
         self._lock = threading.Lock()
         self._is_released = False
         self._thread = threading.Thread(target=self._read, name="printed", daemon=True)
@@ -119,7 +120,7 @@ class Taken:
         try:
             self._handle(text, self.err)
         except Exception:  # noqa: BLE001  nobody would read any more, and whoever prints would wait for ever
-            with contextlib.suppress(OSError):  # nobody is there to be told
+            with contextlib.suppress(OSError):  # the handler itself failed, and there is no other place to report to
                 print(text, file=self.err)
 
 

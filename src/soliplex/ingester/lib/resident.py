@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 _PROCESSES: Final = Path("/proc")
 _STARTED: Final = 19
-"""Which field it is of those that follow the name of a process in its `stat`."""
+"""The number of the start time among the fields that follow the name of a process in its `stat`."""
 _SLACK: Final = 2.0
 """Seconds by which the time of a process's start may be wrong."""
 
@@ -26,7 +26,7 @@ class Resident(NamedTuple):
 def resident_of(pid: int, *, since: datetime | None = None) -> Resident | None:
     """What a process holds; None if there is none of this number that was there at that time, or nobody can tell.
 
-    Numbers are used again: one that began later is another process.
+    Process ids are used again: a process that began later is another one.
     """
     try:
         if since is not None and _started_at(pid) > since.timestamp() + _SLACK:
@@ -44,7 +44,7 @@ def _bytes_if_there(pid: int) -> int:
     try:
         return _bytes_of(pid)
     except OSError:
-        return 0  # it has just ended
+        return 0  # the process has just ended
 
 
 def _descendants(pid: int) -> Iterator[int]:
@@ -52,7 +52,7 @@ def _descendants(pid: int) -> Iterator[int]:
         tasks = list((_PROCESSES / str(pid) / "task").iterdir())
         children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
     except OSError:
-        return  # it has just ended
+        return  # the process has just ended
     for child in children:
         yield child
         yield from _descendants(child)

@@ -13,7 +13,7 @@ from typing import Final
 
 BLOCK: Final = 1 << 20
 SAMPLE: Final = 64 << 10
-"""Enough for statistics of letters; a guess from more takes seconds and is no better."""
+"""Bytes from which an encoding is guessed. A guess from more takes seconds and is no better."""
 WESTERN: Final = "cp1252"
 """What old text most often is where nothing else fits, and what decodes every byte it defines."""
 _MOSTLY: Final = 0.7

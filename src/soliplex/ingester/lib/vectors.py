@@ -34,7 +34,7 @@ async def identity_of(options: EmbedOptions) -> EmbeddingIdentity:
 
 
 def options_for(identity: EmbeddingIdentity) -> EmbedOptions:
-    """The embedder that made such vectors."""
+    """The options of the embedder that made vectors of this identity."""
     ours = _OURS.get((identity.provider, identity.model))
     if ours is not None:
         return EmbedOptions(provider=ours)

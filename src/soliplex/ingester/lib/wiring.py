@@ -52,7 +52,7 @@ class Wiring:
         self._made.clear()
 
     def read_by(self, read: Callable[[], Settings]) -> None:
-        """Take settings that are not given from there, and not from the environment."""
+        """Take settings that are not given from this function, and not from the environment."""
         self._read = read
         self.use(None)
 
@@ -64,7 +64,7 @@ class Wiring:
             return self._made.setdefault(make, make(self.settings))
 
     def forget(self, make: Callable[[Settings], Any]) -> None:
-        """Have it made anew when it is next asked for."""
+        """Have what the function makes made anew when it is next asked for."""
         self._made.pop(make, None)
 
     def kept[T](self, make: Callable[[], T]) -> T:

@@ -32,7 +32,7 @@ def http_app(server: MCPServer, settings: Settings, host: str) -> ASGIApp:
     # Ours is the check of hosts: the package's own knows neither TRUSTED_HOSTS nor addresses of any network.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked, host=host)
-    # Whoever reaches us is served with the key that we show others: where there is one, it is asked for.
+    # Clients act with the key that this process shows to a server: so where there is a key, they must show it, too.
     asking = settings.model_copy(update={"api_key_enabled": settings.api_key is not None})
     served = Served(host=host)
     app = Origins(app, settings=asking, served=served)
@@ -43,7 +43,7 @@ def http_app(server: MCPServer, settings: Settings, host: str) -> ASGIApp:
 async def serve_http(
     server: MCPServer, settings: Settings, address: socket.socket, host: str, stopping: asyncio.Event
 ) -> None:
-    """Until we are told to stop."""
+    """Serve until the event says to stop."""
     config = uvicorn.Config(
         http_app(server, settings, host),
         log_config=None,

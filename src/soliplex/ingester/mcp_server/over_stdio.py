@@ -8,7 +8,7 @@ from mcp.server import MCPServer
 
 
 async def serve_stdio(server: MCPServer, stopping: asyncio.Event) -> None:
-    """Until the other side closes, or we are told to stop. Whatever else is printed goes to standard error."""
+    """Serve until the other side closes or the event says to stop. What libraries print goes to standard error."""
     serving = asyncio.create_task(server.run_stdio_async())
     told = asyncio.create_task(stopping.wait())
     await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)

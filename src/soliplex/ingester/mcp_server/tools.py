@@ -135,7 +135,7 @@ class _Tools:
 
 
 def _telling_errors(tool: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The tool, whose errors on purpose reach the assistant with their words; of others it learns nothing."""
+    """The tool, with expected errors told to the assistant in their own words, and all others without details."""
 
     @functools.wraps(tool)
     async def told(*args: Any, **kwargs: Any) -> Any:

@@ -32,7 +32,7 @@ CHANGING_GETS: Final = {
     "/api/v1/lancedb/vacuum": "compacts the database, since clients in the field send it so",
     "/api/v1/document/validate_storage": "with `clean_up=true` deletes what is known of documents that are not stored",
 }
-"""Each is also offered as POST."""
+"""Routes by GET that change something. Each is also offered as POST."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
@@ -47,7 +47,7 @@ def is_open(scope: Scope) -> bool:
 
 
 def changes_state(scope: Scope) -> bool:
-    """Whether the request may change something; one of a method nobody knows is believed to."""
+    """Whether the request may change something. A request of an unknown method is taken for one that does."""
     return scope["method"] not in SAFE_METHODS or path_of(scope) in CHANGING_GETS
 
 

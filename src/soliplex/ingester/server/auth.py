@@ -40,9 +40,9 @@ class Caller:
 
 
 ANYONE: Final = Caller("anyone")
-"""Where nobody is asked."""
+"""The caller where the settings ask for no key."""
 STRANGER: Final = Caller("stranger")
-"""Who asks for what is open, and does not say who it is."""
+"""The caller of an open route that shows no key."""
 
 
 class Authentication:
@@ -102,6 +102,6 @@ def _first(headers: Headers, names: tuple[str, ...]) -> str | None:
 def _has_key(headers: Headers, settings: ServerSettings) -> bool:
     scheme, _, given = headers.get("authorization", "").partition(" ")
     key = settings.api_key.get_secret_value() if settings.api_key else ""
-    # Takes as long whatever was sent: its duration tells nothing of the key.
+    # This takes the same time whatever was sent, so its duration tells nothing about the key.
     is_right = hmac.compare_digest(given.strip().encode(), key.encode())
     return scheme.lower() == "bearer" and bool(key) and is_right

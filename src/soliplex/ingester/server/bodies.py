@@ -94,7 +94,7 @@ class _Pace:
 
     async def receive(self) -> Message:
         if self._is_whole or self.has_answer:
-            # Waits for the client to go away, for which it has all the time it wants.
+            # The application waits for the client to go away, which may take any time.
             return await self._receive()
         started = self._clock()
         try:
@@ -132,7 +132,7 @@ class BodyPace:
 
 
 def read_without_bound(request: Request) -> None:
-    """The route reads the body by itself, and sees to it how much that is."""
+    """Mark a route that reads the body by itself and has bounds of its own."""
     bound: _Bound | None = request.scope.get(_BOUND)
     if bound is not None:
         bound.holds = False

@@ -31,7 +31,7 @@ LINGER: Final = 5.0
 
 
 class _HeadTooLargeError(Exception):
-    """Ends the parser's work; the answer is made by whoever fed it."""
+    """Stops the parser; the caller that feeds the parser then answers."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -42,7 +42,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # As the application says when it starts; it may be served beside others.
+        # The settings of the application that is served: there may be others in the process.
         settings: ServerSettings = self.app_state.get("settings") or current_wiring().settings
         self._limit = int(settings.request_head_limit)
         self._head_timeout = settings.request_head_timeout_seconds
@@ -133,7 +133,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     @override
     def send_400_response(self, msg: str) -> None:
-        """Called where the parser could not go on."""
+        """Answer a request that the parser could not read."""
         if self._too_large:
             self._refuse_large_head()
         else:
@@ -151,7 +151,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _is_answered(self) -> bool:
         """Whether nobody works on a request of this connection."""
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # there is no cycle before the first request
         return not self.pipeline and (cycle is None or cycle.response_complete)
 
     def _on_slow_head(self) -> None:
@@ -178,7 +178,7 @@ class BoundedConnection(HttpToolsProtocol):
         _log.info("refused a connection with %d: %s", status, problem, extra={"client": (self.client or ("-",))[0]})
         if not self._is_answered():
             if self.pipeline or self.cycle.response_started:
-                # This answer would stand in the midst of another one.
+                # Another answer is under way: this one would stand in the middle of it.
                 self.transport.abort()
                 return
             # Whoever waits for the rest of the body learns that the client is gone, and cannot answer any more.

@@ -110,7 +110,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     IngesterError: HTTPStatus.INTERNAL_SERVER_ERROR,
     # What this server is not set up for: repeating the request would not help.
     ConfigurationError: HTTPStatus.NOT_IMPLEMENTED,
-    # The fault of another server, which may do better next time.
+    # Another server is at fault: the same request may succeed later.
     FetchFailedError: HTTPStatus.BAD_GATEWAY,
     StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     BusyError: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -156,7 +156,7 @@ def answer_for(error: BaseException, *, debug: bool = False) -> JSONResponse:
     """The answer to a request that ended with this error."""
     status = status_of(error)
     if isinstance(error, StoreUnavailableError):
-        # Its problem names folders and endpoints; the log has it.
+        # The message names folders and endpoints, so it goes to the log only.
         text = f"the {error.store} store does not work at the moment"
     elif isinstance(error, IngesterError):
         text = str(error)
@@ -235,7 +235,7 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
 
 
 def _methods_at(request: Request) -> list[str]:
-    """All that is possible at a path: each route knows its own methods only, and the first one answers."""
+    """All methods at a path: each route knows its own methods only, and the first route answers."""
     app: FastAPI = request.app
     if documented := app.openapi()["paths"].get(path_of(request.scope)):
         return [method for method in _METHODS if method.lower() in documented]

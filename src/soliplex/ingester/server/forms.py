@@ -25,12 +25,12 @@ from soliplex.ingester.server.bodies import DRAINED, read_without_bound
 from soliplex.ingester.server.parameters import see_known
 
 if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks  # it exists for type checkers only
+    from python_multipart.multipart import MultipartCallbacks  # the module exists for type checkers only
 
 MOST_FIELDS: Final = 100
 LARGEST_FIELD: Final = 2 << 20
 ROOM_FOR_FIELDS: Final = 64 << 10
-"""Of a body's length, what may belong to fields after the file."""
+"""Bytes of a body that may belong to fields after the file."""
 
 UNQUOTED: Final = 64 << 10
 """Bytes of a urlencoded value that are decoded in one go."""
@@ -89,7 +89,7 @@ async def read_form[F](
 
 
 def validated[M: BaseModel](model: type[M], fields: Mapping[str, str]) -> M:
-    """The fields as the model has them. One that is left empty is one that is not given; one it lacks is refused."""
+    """The fields as the model. An empty field counts as not given; a field that the model lacks is refused."""
     see_known(fields, model.model_fields)
     try:
         return model.model_validate({name: value for name, value in fields.items() if value})
@@ -130,7 +130,7 @@ class _Body:
         return chunk
 
     async def drain(self) -> None:
-        """Read what is still to come, unless it is much."""
+        """Read the rest of the body, unless it is long."""
         rest = self.expected_rest
         if rest is not None and rest > DRAINED:
             return
@@ -183,7 +183,7 @@ class _Urlencoded[F]:
                 return _unquoted_text(name)
             else:
                 if name:
-                    self._rest = self._rest[end:]  # a name alone; its value ends here
+                    self._rest = self._rest[end:]  # a name without a value
                     return _unquoted_text(name)
                 self._rest = self._rest[end + 1 :]
         return _unquoted_text(name) if name else None
@@ -213,7 +213,7 @@ class _Urlencoded[F]:
         return _utf8(value)
 
     async def _more(self) -> bool:
-        """Read on; False after the end."""
+        """Read the next block; False at the end of the body."""
         while not self._is_whole:
             chunk = await self._body.next()
             if chunk is None:

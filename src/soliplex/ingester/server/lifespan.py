@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _lost: Final[list[Worker]] = []
-"""Those of this process that could not go on: its exit code is made after everything else has gone."""
+"""Workers of this process that could not go on. They decide its exit code."""
 
 
 type State = dict[str, Any]
@@ -92,7 +92,7 @@ async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[W
 
 
 def _end_without(worker: Worker) -> None:
-    """Stop the process, which a supervisor starts again: a server whose worker is lost takes what nobody works off."""
+    """Stop the process, so that a supervisor starts another: without its worker, nobody would do what it accepts."""
     _log.critical("%s; the server stops", worker.lost)
     _lost.append(worker)
     signal.raise_signal(signal.SIGTERM)
@@ -147,6 +147,6 @@ def _told_of_signals(stopping: asyncio.Event) -> Generator[None]:
     finally:
         is_over = True
         for number, handler in before.items():
-            # Another application of this process, which began later and lives on, may have put its own on top of ours.
+            # Another application of this process, which began later and lives on, may have set its handler over ours.
             if signal.getsignal(number) is tell:
                 signal.signal(number, handler)

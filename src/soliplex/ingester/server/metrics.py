@@ -117,7 +117,7 @@ async def _held_now() -> CollectorRegistry:
 
 
 async def _memory_of_workers() -> dict[str, Resident]:
-    """What each worker on this machine holds, and what the processes do that it reads documents in."""
+    """The memory of each worker on this machine, and of the processes in which it reads documents."""
     workers = (await list_workers(paging=FIRST_ROWS)).items
     here = [worker for worker in workers if worker.hostname == socket.gethostname() and worker.pid is not None]
     found = {worker.id: resident_of(worker.pid or 0, since=worker.first_checkin) for worker in here}

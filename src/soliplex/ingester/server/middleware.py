@@ -64,11 +64,12 @@ _POLICY: Final = "Content-Security-Policy"
 
 def install_middleware(app: FastAPI, wiring: Wiring, served: Served) -> None:
     settings = wiring.settings
-    # The one that is added last is the outermost.
+    # The middleware that is added last is the outermost.
     app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
     app.add_middleware(IngestGate, settings=settings)
-    app.add_middleware(BodyPace, settings=settings)  # outside the gate: a client is not blamed for waiting there
+    # Outside the gate, so that the time that a request waits there does not count.
+    app.add_middleware(BodyPace, settings=settings)
     app.add_middleware(Origins, settings=settings, served=served)
     app.add_middleware(PlainPaths)
     app.add_middleware(Authentication, settings=settings)
@@ -88,7 +89,7 @@ def install_middleware(app: FastAPI, wiring: Wiring, served: Served) -> None:
 
 
 class Wired:
-    """Binds the application's wiring, of which there may be others in the process."""
+    """Binds the application's wiring to the request: the process may have other applications."""
 
     def __init__(self, app: ASGIApp, *, wiring: Wiring) -> None:
         self._app = app

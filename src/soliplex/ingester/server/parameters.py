@@ -38,15 +38,15 @@ def _storable(text: str) -> str:
 
 
 Id = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
-"""Of a batch, a group."""
+"""The id of a batch or a group."""
 ID_SCHEMA: Final = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
 BigId = Annotated[int, Field(ge=1, le=LARGEST_BIG_INTEGER)]
-"""Of a run, a step, an event."""
+"""The id of a run, a step or an event."""
 Priority = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER, description="Higher goes first.")]
 Text = Annotated[str, AfterValidator(_storable), Field(min_length=1, max_length=2048)]
 LongText = Annotated[str, AfterValidator(_storable), Field(min_length=1)]
 TextIfAny = Annotated[str, AfterValidator(_storable), Field(max_length=2048)]
-"""Of a form, where a field that is left empty is one that is not given."""
+"""A text of a form, where an empty field counts as not given."""
 Status = Annotated[
     RunStatus,
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
@@ -142,7 +142,7 @@ async def given(request: Request, name: str, *aliases: str) -> str | None:
 
 
 async def flag(request: Request, name: str) -> bool:
-    """A yes or no, which stands where `given` looks; no, if it stands nowhere."""
+    """A yes or no, looked for as `given` does; no, if it is not given."""
     return _the_one(name, {_as_flag(name, value) for value in await _found(request, name)}) or False
 
 
@@ -205,7 +205,7 @@ async def _body_of(request: Request) -> dict[str, Any]:
 def _known(request: Request, body: dict[str, Any]) -> dict[str, Any]:
     route = request.scope.get("route")
     if isinstance(route, APIRoute):
-        see_known(body, names_in_query(route))  # what such a route takes may stand in either place
+        see_known(body, names_in_query(route))  # such a route takes its values in the query or in the body
     return body
 
 

@@ -37,7 +37,7 @@ class RateLimit:
         """When each client's allowance will be whole again; the one that came last stands last."""
 
     def take(self, client: str) -> None:
-        """Count a request; one too many raises, and says when to come back."""
+        """Count a request. RateLimitedError, with the time to wait, if it is one too many."""
         now = self._clock()
         full_at = max(self._full_at.get(client, now), now) + self._apart
         # Within a rounding error of the whole period the allowance is just used up, not exceeded.

@@ -132,7 +132,7 @@ class Origins:
 
 
 def _origin(headers: Headers) -> str | None:
-    """The origin of the page, or None for who is no browser, or does not say."""
+    """The origin of the page; None for a program that is no browser, or a browser that does not say."""
     if (origin := headers.get("origin")) is not None:
         return origin.lower()
     if referer := headers.get("referer"):

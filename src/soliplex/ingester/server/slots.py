@@ -21,13 +21,13 @@ PATIENCE: Final = 0.25
 FAST: Final = 256 << 10
 """Bytes that give a second of patience back."""
 BEGUN_FOR_EACH_SLOT: Final = 50
-"""Each that has begun holds some memory and a file, also while it waits."""
+"""Requests that may have begun for each slot: each holds some memory and a file, also while it waits."""
 KEY: Final = "soliplex.slot"
-"""Under which name the scope of a request has its slot."""
+"""The name under which the scope of a request holds its slot."""
 
 
 class Slots:
-    """So many at once; the others wait for their turn, in order."""
+    """A number of slots. Who finds none free waits for its turn, in order."""
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
@@ -45,7 +45,7 @@ class Slots:
 
 
 class Slot:
-    """One that is held, but for the time when its holder is kept waiting."""
+    """A slot that a request holds, except while the request is kept waiting."""
 
     def __init__(self, free: asyncio.Semaphore) -> None:
         self._free = free
@@ -63,7 +63,7 @@ class Slot:
             self._free.release()
 
     async def while_waiting[T](self, bytes_to_come: Awaitable[T]) -> T:
-        """What is waited for; the slot is held again when it is there."""
+        """Await bytes of a client. The slot is held again when they are there."""
         started = time.monotonic()
         # Called on the next turn of the loop, if there is no patience left: not at all, if the bytes are there already.
         letting_go = asyncio.get_running_loop().call_later(self._patience, self.let_go)

@@ -125,7 +125,7 @@ async def _carry_out(order: Order, server: str | None, display: Display) -> Summ
 
 
 def _refusal(missing: Missing, *, dry_run: bool) -> str | None:
-    """Why what is gone is not to be deleted. A person may overrule that it is much, and nothing else."""
+    """Why missing files are not to be deleted. A person may overrule that they are many, and no other reason."""
     from soliplex.ingester.cli.asking import can_be_asked, is_confirmed
 
     if missing.doubt is None:
@@ -142,7 +142,7 @@ def _display(*, quiet: bool) -> Display:
 
 
 def _show_cursor(display: Display) -> None:
-    """The bars hide it, and nothing else brings it back when the process ends at once."""
+    """Show the cursor again, which the bars hide: nothing else does so when the process ends at once."""
     if display.console is not None:
         display.console.show_cursor(True)
 

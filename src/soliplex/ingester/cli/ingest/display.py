@@ -54,7 +54,7 @@ def in_words_of(waiting: Waiting) -> str:
 class _Times:
     """How long stages were worked on. The time in which a step waits for those before it does not count.
 
-    What begins and ends between two looks was never seen to run; it took less than anybody would miss.
+    A stage that begins and ends between two looks was never seen to run, and counts as having taken no time.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -64,7 +64,7 @@ def _headline(summary: Summary) -> Line:
         and summary.progress
         and summary.progress.completed == len(summary.nothing_to_index) > 0
     ):
-        mark, style = "■", "bold yellow"  # all that came was without text
+        mark, style = "■", "bold yellow"  # no document had any text
     return f"{mark} {_what_was_done(summary)} in {as_duration(summary.seconds)}.", style
 
 
@@ -129,7 +129,7 @@ def _read_in_part(summary: Summary, elsewhere: str) -> Iterator[Line]:
 
 
 def _failures(summary: Summary, elsewhere: str) -> Iterator[Line]:
-    """Reasons, the most frequent first, each with the documents it befell: a thousand may have failed for one."""
+    """The reasons of failures, the most frequent first, each with the documents that failed for it."""
     shown = list(_reasons(summary.failures))
     yield from (line for _, *lines in shown for line in lines)
     unexplained = summary.files_failed + summary.runs_failed - sum(count for count, *_ in shown)

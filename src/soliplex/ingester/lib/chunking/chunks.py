@@ -73,7 +73,7 @@ def chunk(document: Mapping[str, Any] | None, markdown: str, options: ChunkOptio
 
 
 type _Passage = tuple[tuple[str, ...], Sequence[Block]]
-"""The headings that are embedded with it, and its blocks."""
+"""The headings that are embedded with a passage, and the blocks of the passage."""
 
 
 def _sections(blocks: Sequence[Block]) -> Iterator[list[Weighed]]:
@@ -124,7 +124,7 @@ def _pieces(it: Weighed, room: int, overlap: int) -> Iterator[Weighed]:
 
 
 def _groups(pieces: Sequence[Weighed], kind: ChunkerType) -> Iterable[range]:
-    """What may be put together."""
+    """The blocks in groups that may be put together into one chunk."""
     match kind:
         case ChunkerType.HYBRID:
             return (range(len(pieces)),)

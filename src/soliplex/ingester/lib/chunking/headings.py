@@ -21,7 +21,7 @@ class Headings:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """From the outermost to the innermost."""
+        """The headings from the outermost to the innermost."""
         return tuple(text for _, text in self._open)
 
     def enter(self, level: int, text: str, origins: tuple[Origin, ...]) -> Iterator[Block]:

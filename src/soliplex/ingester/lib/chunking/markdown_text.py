@@ -41,7 +41,7 @@ def _cut_at(separator: str, blocks: Iterator[Block]) -> Iterator[Block]:
 class _Reader:
     headings: Headings = field(default_factory=Headings)
     lines: list[str] = field(default_factory=list[str])
-    """Of the block that has begun."""
+    """The lines of the block that has begun."""
     in_list: bool = False
     after_blank: bool = False
 
@@ -107,7 +107,7 @@ class _Reader:
             yield self.headings.place(Block("\n".join(code), Kind.CODE))
 
     def _end(self) -> Iterator[Block]:
-        """The block that had begun is over."""
+        """End the block that had begun."""
         lines, self.lines = self.lines, []
         in_list, self.in_list = self.in_list, False
         text = "\n".join(lines).strip("\n")

@@ -87,7 +87,7 @@ async def open_cached_embedder(options: EmbedOptions, settings: Settings | None 
 
 @lru_cache(maxsize=64)
 def _cache_of(_database: int, provider: str, model: str, limit: int) -> EmbeddingCache:
-    """The same for all calls: it knows when it looked at its size, which takes a while where there is much."""
+    """The cache of a provider and model, shared by all calls: it remembers when it last looked at its size."""
     return EmbeddingCache(provider, model, limit=limit)
 
 

@@ -24,7 +24,7 @@ NAME: Final = "local"
 DEFAULT_MODEL: Final = minilm.NAME
 DIM: Final = 384
 _TOKENS_AT_ONCE: Final = 2048
-"""In one batch: enough to keep a core busy, and less than half a second of work."""
+"""Tokens of the texts that are embedded in one call: enough to keep a core busy for less than half a second."""
 
 type Tokens = list[int]
 
@@ -44,9 +44,9 @@ class LocalEmbedder:
             return []
         model = await compute(_load, self._precision)
         tokens = await compute(model.tokens, texts)
-        batches = list(_batches(tokens))
-        found = await compute_each(model.embed, ([tokens[place] for place in batch] for batch in batches))
-        places, vectors = chain.from_iterable(batches), chain.from_iterable(found)
+        groups = list(_groups(tokens))
+        found = await compute_each(model.embed, ([tokens[place] for place in group] for group in groups))
+        places, vectors = chain.from_iterable(groups), chain.from_iterable(found)
         return [vector for _, vector in sorted(zip(places, vectors, strict=True), key=itemgetter(0))]
 
 
@@ -74,15 +74,15 @@ class _Model:
         """The tokens of each text, as many as the model reads."""
         return [_cut(found.ids) for found in minilm.tokenizer().encode_batch_fast(list(texts))]
 
-    def embed(self, batch: Sequence[Tokens]) -> list[Vector]:
+    def embed(self, texts: Sequence[Tokens]) -> list[Vector]:
         import numpy as np  # noqa: PLC0415  only where something is embedded
 
         vectors = list[Vector]()
-        for tokens in batch:
+        for tokens in texts:
             given = {"input_ids": np.array([tokens], np.int64), "position_ids": np.arange(len(tokens))}
             (found,) = self._session.run(["embedding"], given)
             vectors += found.tolist()  # pyright: ignore[reportAttributeAccessIssue]  an array
-        return checked(NAME, vectors, len(batch), DIM)
+        return checked(NAME, vectors, len(texts), DIM)
 
 
 def _cut(tokens: Tokens) -> Tokens:
@@ -90,15 +90,15 @@ def _cut(tokens: Tokens) -> Tokens:
     return tokens if len(tokens) <= minilm.LONGEST else [*tokens[: minilm.LONGEST - 1], tokens[-1]]
 
 
-def _batches(tokens: Sequence[Tokens]) -> Iterator[list[int]]:
-    """Places of texts of like length, so that little is filled up; the longest come first."""
-    batch = list[int]()
+def _groups(tokens: Sequence[Tokens]) -> Iterator[list[int]]:
+    """The places of the texts, in groups of like length; the longest come first."""
+    group = list[int]()
     for place in sorted(range(len(tokens)), key=lambda place: -len(tokens[place])):
-        if batch and len(tokens[batch[0]]) * (len(batch) + 1) > _TOKENS_AT_ONCE:
-            yield batch
-            batch = []
-        batch.append(place)
-    yield batch
+        if group and len(tokens[group[0]]) * (len(group) + 1) > _TOKENS_AT_ONCE:
+            yield group
+            group = []
+        group.append(place)
+    yield group
 
 
 @loaded_once

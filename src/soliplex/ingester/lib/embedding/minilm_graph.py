@@ -102,7 +102,7 @@ class _Bert:
 
     def _embeddings(self) -> str:
         words = self._constant("embeddings.word_embeddings.weight")
-        # Every token is of the same type here, so its part is added to the positions once and for all.
+        # Every token is of the same type here, so the embedding of the type is added to the positions once and for all.
         types = self.weights["embeddings.token_type_embeddings.weight"][0]
         places = self.graph.constant("positions", self.weights["embeddings.position_embeddings.weight"] + types)
         self.graph.add("Gather", [words, "input_ids"], "words")

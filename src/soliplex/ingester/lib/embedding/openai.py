@@ -18,7 +18,7 @@ NAME: Final = "openai"
 DEFAULT_MODEL: Final = "text-embedding-3-small"
 _ADDRESS: Final = "https://api.openai.com/v1"
 _MOST_TEXTS: Final = 2048
-"""In one call: OpenAI refuses more."""
+"""Texts in one call: OpenAI refuses more."""
 _CAN_SHORTEN: Final = "text-embedding-3"
 """Models that give vectors of the length one asks for; others refuse to be asked."""
 

@@ -22,4 +22,4 @@ class EmbedOptions(StepOptions):
     batch_size: int | None = Field(default=None, ge=1)
     """Most texts in one call; EMBED_BATCH_SIZE where it is not given."""
     precision: Precision = Precision.INT8
-    """Of the local model."""
+    """How exactly the local model computes."""

@@ -24,7 +24,7 @@ PROVIDERS: Final[dict[str, Opening]] = {
     openai.NAME: openai.open_openai,
 }
 
-# By what a model is called, where nobody says who runs it.
+# The provider of a model by the beginning of its name, where no provider is given.
 _PROVIDER_OF_MODEL: Final = (
     (re.compile(r"^(sentence-transformers/)?all-minilm-l6-v2$", re.IGNORECASE), local.NAME),
     (re.compile(r"^(wordllama|l2_supercat)$", re.IGNORECASE), wordllama.NAME),

@@ -1,7 +1,7 @@
 """The threads in which models of this process compute: one for each core.
 
-Each computes a batch by itself. To share one batch among the cores is slower: at every layer all wait for the last,
-which on a machine that has other work to do takes several times as long.
+Each thread computes a group of texts by itself. To share one group among the cores is slower: at every layer all
+threads wait for the last one, which takes several times as long on a machine that has other work to do.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ async def compute[**P, R](function: Callable[P, R], *arguments: P.args, **option
     return await asyncio.get_running_loop().run_in_executor(_threads(), work)
 
 
-async def compute_each[A, R](function: Callable[[A], R], batches: Iterable[A]) -> list[R]:
-    """Call the function with each batch, on all threads.
+async def compute_each[A, R](function: Callable[[A], R], groups: Iterable[A]) -> list[R]:
+    """Call the function with each group, on all threads.
 
-    No caller has more batches waiting than there are threads: a search that comes while thousands of texts are being
+    No caller has more groups waiting than there are threads: a search that comes while thousands of texts are being
     embedded waits for a few of them only.
     """
-    numbered = enumerate(batches)
+    numbered = enumerate(groups)
     results = dict[int, R]()
 
     async def work() -> None:
-        for number, batch in numbered:
-            results[number] = await compute(function, batch)
+        for number, group in numbered:
+            results[number] = await compute(function, group)
 
     try:
         async with asyncio.TaskGroup() as group:

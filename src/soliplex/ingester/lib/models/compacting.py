@@ -30,7 +30,7 @@ class Compacted:
     bytes_before: int
     bytes_after: int
     bytes_free: int | None
-    """Of deleted rows, in the file before; PostgreSQL does not tell."""
+    """Bytes of deleted rows in the file before; None on PostgreSQL, which does not tell."""
     is_done: bool
     """Whether anything was worth doing."""
     is_held_back: bool = False
@@ -68,7 +68,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _size(path: Path) -> int:
-    """With the log of what was written lately."""
+    """The size of the file with its write-ahead log."""
     files = (path, path.with_name(f"{path.name}-wal"))
     return sum(each.stat().st_size for each in files if each.exists())
 

@@ -290,7 +290,7 @@ def _postgres_engine(url: sa.URL, settings: DatabaseSettings) -> AsyncEngine:
 
 
 def _ping_what_was_idle(engine: AsyncEngine) -> None:
-    """See that a pooled connection lives before it is used; one that was used a moment ago does, and is not asked."""
+    """Ping a pooled connection before it is used, unless it was used a moment ago."""
     dialect = engine.dialect
 
     @event.listens_for(engine.sync_engine, "checkin")
@@ -300,7 +300,7 @@ def _ping_what_was_idle(engine: AsyncEngine) -> None:
     @event.listens_for(engine.sync_engine, "checkout")
     def ping(connection: Any, record: Any, _proxy: Any) -> None:
         if connection.driver_connection.is_closed():
-            # Found out by whoever used it last, past SQLAlchemy, which so does not know.
+            # Scripts use the driver's connection directly, so SQLAlchemy has not noticed that it was closed.
             raise DisconnectionError
         if time.monotonic() - record.info.get("idle_since", time.monotonic()) < _IDLE:
             return

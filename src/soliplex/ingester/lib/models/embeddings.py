@@ -26,4 +26,4 @@ class CachedEmbedding(Table, table=True):
     vector: bytes
     """32-bit floats, the lowest byte first."""
     used_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)
-    """To within a day: a use is not worth a write."""
+    """When the vector was last used, to within a day: not every use is worth a write."""

@@ -119,16 +119,16 @@ class Statements:
 
     @property
     def sqlite(self) -> Statements:
-        """Those that SQLite alone runs."""
+        """The statements that SQLite alone runs."""
         return self._alone[SQLITE]
 
     @property
     def postgres(self) -> Statements:
-        """Those that PostgreSQL alone runs."""
+        """The statements that PostgreSQL alone runs."""
         return self._alone[POSTGRES]
 
     def __getattr__(self, name: str) -> Statement:
-        """Of a name that is not there."""
+        """Say where a statement stands that is not among these attributes."""
         raise AttributeError(self._why_not(name))
 
     def __iter__(self) -> Iterator[Statement]:

@@ -83,8 +83,8 @@ class PostgresLink:
             async with self._connection.transaction():
                 return await self._drive(script, call)
         except asyncio.CancelledError:
-            # It may have been cancelled when BEGIN was under way, or ROLLBACK: the connection would go back into its
-            # pool with an open transaction, whose locks nobody releases and which swallows what others do in it.
+            # BEGIN or ROLLBACK may have been under way: the connection would go back into its pool with an open
+            # transaction, whose locks nobody releases and in which the work of others would be lost.
             self._connection.terminate()
             raise
 
@@ -218,7 +218,7 @@ class LoopLink:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as exc:
-                # Its first byte: the rest tells whether a recovery, a snapshot or a writer is in the way.
+                # The first byte of the code: the rest tells whether a recovery, a snapshot or a writer is in the way.
                 if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or loop.time() > deadline:
                     raise
                 await asyncio.sleep(pause)

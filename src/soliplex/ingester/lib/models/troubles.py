@@ -89,7 +89,7 @@ def holders_of(path: Path) -> list[str]:
         files = {each.stat().st_ino for each in _files_of(path) if each.exists()}
         lines = _LOCKS.read_text().splitlines()
     except OSError:
-        return []  # not on Linux, or not for us to see
+        return []  # this is not Linux, or this user may not read the file
     return [_named(pid) for pid in dict.fromkeys(_writers(lines, files))]
 
 
@@ -127,7 +127,7 @@ def _code(exc: sqlite3.Error) -> int:
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """The error, those of its group, and what it came of."""
+    """The error, the errors of its group, and the causes of each."""
     seen: set[int] = set()
     waiting = [exc]
     while waiting:

@@ -70,7 +70,7 @@ class RunGroup(Table, table=True):
         sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
         sa.Index("ix_rungroup_batch_id", "batch_id", "id"),
         sa.Index("ix_rungroup_status", "status", "id"),
-        # Every finished batch of steps may update the row: room on the page keeps those updates off the indexes.
+        # Every group of results may update the row: room on the page keeps those updates off the indexes.
         partial_index("ix_rungroup_delete_requested_at", "id", where="delete_requested_at IS NOT NULL"),
         IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 50} | UPDATED_OFTEN},
     )
@@ -252,7 +252,7 @@ class RunStep(Table, table=True):
     repeats: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """How often the handler asked to be called again."""
     max_failures: int | None = None
-    """Of a map step: how many of its tasks may fail before the step does. None: it fails with the first."""
+    """How many tasks of a map step may fail before the step does. None: the step fails with its first task."""
     failed_tasks: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """Of a map step: how many of its tasks have failed so far."""
     gather: bool = Field(default=True, sa_column_kwargs={"server_default": sa.true()})
@@ -339,13 +339,13 @@ class StepProfile(Table, table=True):
     step_name: str = Field(primary_key=True)
     step_type: str = Field(primary_key=True)
     day: str = Field(primary_key=True)
-    """In UTC, as 2030-12-31."""
+    """The day in UTC, as 2030-12-31."""
     status: RunStatus = Field(primary_key=True, sa_type=EnumText(RunStatus))
     bucket: int = Field(primary_key=True)
     """Which bound of PROFILE_BOUNDS is the first that the duration does not exceed. -1: it never began."""
     steps: int = Field(default=0, sa_type=sa.BigInteger)
     attempts: int = Field(default=0, sa_type=sa.BigInteger)
-    """Failed ones."""
+    """Failed attempts."""
     seconds: float = 0.0
     """All durations together."""
 

@@ -31,7 +31,7 @@ class TooMuchWorkError(IngesterError):
 
 
 class BusyError(IngesterError):
-    """Others wait for the same already; trying again later helps."""
+    """Too many others wait for the process already; trying again later helps."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} has to wait for too many others: try again in a while")
@@ -66,7 +66,7 @@ class Apart:
 
 @dataclass(slots=True)
 class _Kept:
-    """The process of a wiring that stays, where one does."""
+    """The process of a wiring that stays between calls, within `kept_apart`."""
 
     apart: Apart | None = None
 

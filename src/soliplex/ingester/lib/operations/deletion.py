@@ -70,7 +70,7 @@ class Deleted:
 
 
 class _ChangedMeanwhileError(Exception):
-    """What was found without a lock was no longer so once it was held."""
+    """What was found without a lock had changed by the time the lock was held."""
 
 
 async def delete_document_uri_by_uri(uri: str, source: str) -> dict[str, int]:
@@ -154,7 +154,7 @@ def _delete_script(find: Call, now: datetime) -> Script[Deleted]:
     history = yield SQL.delete_history_of_uris(ids=ids)
     yield SQL.delete_uris(ids=ids)
     left = yield SQL.hashes_without_uris(hashes=hashes)
-    # Contents of earlier versions: one whose successor was never stored may still be found by searches.
+    # Contents of earlier versions go, too: searches still find one whose successor was never stored.
     unreachable = yield SQL.hashes_without_history(hashes=earlier)
     doomed = {row["hash"] for row in (*left, *unreachable)}
     deleted = yield from _delete_documents(sorted(doomed), now)
@@ -164,7 +164,7 @@ def _delete_script(find: Call, now: datetime) -> Script[Deleted]:
 
 
 def _tell_places(hashes: list[str], now: datetime) -> Script[list[Removal]]:
-    """Let RAG databases say of documents that live elsewhere that they do so, and not here."""
+    """Have RAG databases told, of documents that live on elsewhere, that they do not live here any more."""
     if not hashes:
         return []
     places = [(row["doc_hash"], PLACES) for row in (yield SQL.living_documents(hashes=hashes))]
@@ -180,7 +180,7 @@ def _delete_orphans(now: datetime) -> Script[Deleted]:
     found = yield SQL.orphans(limit=AT_ONCE)
     hashes = [row["hash"] for row in found]
     yield SQL.lock_documents(hashes=hashes)
-    # An upload may have given one of them a URI before it was locked.
+    # An upload may have given one of the documents a URI before the document was locked.
     left = yield SQL.hashes_without_uris(hashes=hashes)
     doomed = [row["hash"] for row in left]
     history = yield SQL.delete_history_of_documents(hashes=doomed)

@@ -47,7 +47,7 @@ async def documents_of_batch(batch_id: int, *, paging: Paging = FIRST_ROWS) -> P
 
 
 async def uris_below(source: str, beginning: str = "", *, after: str = "", most: int = MOST_URIS) -> list[str]:
-    """The URIs of a source that begin so, in their order, from the one after `after` on; so many at a time."""
+    """The URIs of a source that have this beginning, in their order, at most `most`, from the one after `after` on."""
     call = SQL.uris_below(
         source=checked_name("source", source),
         beginning=beginning,
@@ -67,7 +67,7 @@ async def list_sources() -> list[KnownSource]:
 async def find_documents(pattern: str, *, paging: Paging = FIRST_ROWS) -> Page[DocumentURI]:
     """The URIs that contain the text, whatever its case."""
     text = checked_uri(pattern, "pattern")
-    # SQLite, and PostgreSQL in the C locale, know the case of ASCII letters only: for the others all three are tried.
+    # SQLite, and PostgreSQL in the C locale, know the case of ASCII letters only: so three spellings are tried.
     spellings = dict.fromkeys((text, text.lower(), text.upper()))
     condition = sa.or_(*(col(DocumentURI.uri).icontains(spelling, autoescape=True) for spelling in spellings))
     return await _uris(condition, paging)
@@ -131,7 +131,7 @@ async def record_histories(
 
 
 def _known_form(doc_hash: str) -> str:
-    """The hash as it is stored; what cannot be one does not exist."""
+    """The hash as it is stored. NotFoundError for a text that cannot be a hash."""
     if not doc_hash.isascii() or unstorable_in(doc_hash):
         raise NotFoundError("document", doc_hash)
     return doc_hash

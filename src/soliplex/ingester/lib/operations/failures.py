@@ -29,7 +29,7 @@ HOPELESS: Final = frozenset(
         EmbeddingRefusedError,
     )
 )
-"""Errors that say something about the document: it has to change first. Others may pass, or a setting mends them."""
+"""Errors that say something about the document, which has to change first. Other errors may not come again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class FailedRun:
     """A run that failed or was cancelled, and what it was about."""
 
     uri: str
-    """Of its document; the address, where none was fetched."""
+    """The URI of the run's document; the address, where no document was fetched."""
     workflow_run_id: int
     run_group_id: int
     stage: str
@@ -74,7 +74,7 @@ async def with_nothing_to_index(run_group_id: int, *, most: int = MOST_FAILURES)
 
 
 async def failures_of_source(source: str, beginning: str = "", *, most: int = MOST_FAILURES) -> list[FailedRun]:
-    """The documents of a source whose last run failed or was cancelled, the newest first; of URIs that begin so."""
+    """The documents of a source whose last run failed or was cancelled, the newest first, by `beginning` of URI."""
     see_storable_text("uri_prefix", beginning)
     call = SQL.failed_documents(
         source=checked_name("source", source), beginning=beginning, most=checked_integer("limit", most, least=1)

@@ -81,6 +81,6 @@ def see_that_it_ingests(workflow: WorkflowDefinition) -> None:
 
 
 def without_password(uri: str) -> str:
-    """The address as it may be shown: who fetched it, and with which password, is nobody's business."""
+    """The address as it may be shown: without user name and password."""
     parts = urlsplit(uri)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else uri

@@ -37,7 +37,7 @@ class NewDocument:
     """What the sender says it is; it counts where the bytes and the name do not say."""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     priority: int | None = None
-    """Of its runs, in place of what the batch is started with; 0 takes back what was said before, None leaves it."""
+    """The priority of its runs, in place of the batch's. 0 takes back what an upload said before, None leaves it."""
 
     def checked(self) -> NewDocument:
         """The same, or InvalidInputError for what cannot be stored."""
@@ -54,7 +54,7 @@ class NewDocument:
 async def ingest_document(content: AsyncIterable[bytes], new: NewDocument, *, limit: int | None = None) -> Ingested:
     """Take a document in from wherever its bytes come. `limit` is the most bytes it may have."""
     new = new.checked()
-    await require_batch(new.batch_id)  # before the bytes are sent for nothing
+    await require_batch(new.batch_id)  # checked before the bytes are sent
     return await ingest_received(await get_artifacts().receive(content, limit=limit, hold=True), new)
 
 
@@ -72,7 +72,8 @@ async def ingest_received(received: Received, new: NewDocument) -> Ingested:
 
 
 async def _mime_type(received: Received, new: NewDocument) -> str:
-    if received.held is not None or received.size <= len(received.head):  # all of it is here: not worth a thread
+    # Where all bytes are in memory, detecting takes less time than a hop to a thread.
+    if received.held is not None or received.size <= len(received.head):
         return detect_mime_type(received.path, new.uri, declared=new.mime_type, head=received.head)
     return await asyncio.to_thread(detect_mime_type, received.path, new.uri, declared=new.mime_type, head=received.head)
 

@@ -1,6 +1,6 @@
 """Giving a document another run in a group that is under way: its workflow sent it on, or a step fetched it just now.
 
-In the same group, so that whoever waits for the group waits for all of it, sees what failed, and can retry it.
+The run joins the same group, so that whoever waits for the group waits for this run, too, and can retry it.
 """
 
 from __future__ import annotations

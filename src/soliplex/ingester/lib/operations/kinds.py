@@ -20,7 +20,7 @@ async def unread_kinds(
 ) -> dict[str, str]:
     """Those of the MIME types that no parse step of the workflow reads, each with the reason.
 
-    None, where that cannot be said: a handler of somebody else reads them, or a route leads into other workflows.
+    None, where that cannot be known: a handler of a user reads them, or a route leads into other workflows.
     """
     parsers = _parsers_of(*await chosen_definitions(workflow_id, param_id))
     unread: dict[str, str] = {}

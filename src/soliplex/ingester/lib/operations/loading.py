@@ -31,5 +31,5 @@ def _loads(step: StepDefinition, parameters: Mapping[str, Any]) -> str:
         if step.type == WorkflowStepType.EMBED and provider_of(EmbedOptions.read(parameters)) == "local":
             return "loading the model"
     except InvalidStepOptionError:
-        return ""  # the step fails for it, and says why
+        return ""  # the options are wrong: the step will fail and say why
     return ""

@@ -40,7 +40,7 @@ async def _possible(hashes: Sequence[str]) -> dict[str, list[Made]]:
         configured = row["step_config_id"], row["step_type"]
         possible[row["doc_id"]] += [Made(kind, *configured) for kind in kinds_of(row["step_type"])]
     if any(doc_hash not in possible for doc_hash in hashes):
-        # Its runs were deleted, and what they made was not: any configuration may have made it.
+        # The runs of the document were deleted, but not what they made: any configuration may have made it.
         rows = await Database.read(SQL.step_configs())
         every = [Made(kind, row["id"], row["step_type"]) for row in rows for kind in kinds_of(row["step_type"])]
         possible.update({doc_hash: every for doc_hash in hashes if doc_hash not in possible})

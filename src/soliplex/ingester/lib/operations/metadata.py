@@ -14,7 +14,7 @@ from soliplex.ingester.lib.storable import checked_meta
 
 
 async def add_metadata(doc_hash: str, found: Mapping[str, Any], *, keep_existing: bool) -> dict[str, Any]:
-    """Merge what was found into a document's metadata, whoever else adds to it at the same time; gives all of it."""
+    """Merge new values into a document's metadata, safely beside others who do the same; gives all of the metadata."""
     new = checked_meta("doc_meta", found)
 
     def script() -> Script[dict[str, Any]]:

@@ -51,7 +51,7 @@ async def databases_of(hashes: Collection[str]) -> set[tuple[str, str]]:
 
 
 async def databases_by_artifacts(hashes: Collection[str]) -> set[tuple[str, str]]:
-    """The same by what stores have left behind alone: of documents whose rows may be gone."""
+    """As `databases_of`, by the RAG artifacts alone: for documents whose rows may be gone."""
     artifacts, found = get_artifacts(), set[tuple[str, str]]()
     for doc_hash, config_ids in (await artifacts.configs_of(ArtifactType.RAG, hashes)).items():
         for config_id in config_ids:
@@ -59,7 +59,7 @@ async def databases_by_artifacts(hashes: Collection[str]) -> set[tuple[str, str]
                 noted = json.loads(await artifacts.read(doc_hash, ArtifactType.RAG, config_id))
                 found.add((doc_hash, rag.rag_resource_key(noted["database"])))
             except NotFoundError:
-                continue  # it was removed meanwhile
+                continue  # the artifact was removed meanwhile
             except (ValueError, KeyError, TypeError) as exc:
                 words = "what a store noted of document %s (step config %d) cannot be read: %s"
                 _log.warning(words, doc_hash, config_id, exc)

@@ -52,7 +52,7 @@ class RagCheck:
     """By the id of a document that can be stored again: the workflow and the parameter set that stored it."""
     hashes: dict[str, str] = field(default_factory=dict[str, str])
     nameless: set[str] = field(default_factory=set[str])
-    """Rows of documents that have no metadata: by no way they can be found, or told whose they are."""
+    """Ids of rows that have no metadata: no search finds them, and nothing says which document they belong to."""
 
     @property
     def is_whole(self) -> bool:
@@ -61,18 +61,18 @@ class RagCheck:
 
 @dataclass(frozen=True, slots=True)
 class RagRepair:
-    """What was done about it."""
+    """What a repair did."""
 
     run_group_ids: list[int]
     stored_again: int
     deleted: int
     placed: int
     left: list[str]
-    """Half stored, and no run is known that could store them again: somebody has to ingest them once more."""
+    """Documents that are half stored and that no known run can store again: somebody has to ingest them once more."""
 
 
 async def check_rag(path: str, *, max_wait: float | None = 10.0) -> RagCheck:
-    """Hold a RAG database beside what the runs have stored there. Waits so many seconds for whoever writes to it."""
+    """Compare a RAG database with what the runs have stored there. Waits `wait` seconds for whoever writes to it."""
     async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=max_wait):
         contents = await contents_of(path)
         key = rag.rag_resource_key(path)
@@ -80,7 +80,7 @@ async def check_rag(path: str, *, max_wait: float | None = 10.0) -> RagCheck:
         under_way = {row["doc_id"] for row in await Database.read(SQL.being_stored_under_key(key=key))}
         known = [doc_hash for doc_hash in contents.hashes.values() if doc_hash is not None]
         living = await places_of_contents(known)
-        # What stood where they will live is said to live there until they are stored.
+        # A document that is about to be replaced is still said to live at its old place until the new one is stored.
         overtaken = (await others_at_places(under_way)).moved
     expected = {rag_id(doc_hash): row for doc_hash, row in stored.items() if not _is_skipped(row)}
     moving = {rag_id(doc_hash) for doc_hash in under_way}

@@ -1,7 +1,7 @@
 """How fast documents were processed, by kind and step: what a forecast goes by.
 
-Steps run side by side and in batches, so their durations add up to far more than the time that passed. What is told
-here adds up to it: the time in which a group was worked on is shared out among its steps and documents.
+Steps run side by side, and many share a call, so their durations add up to far more than the time that passed. What is
+told here adds up to it: the time in which a group was worked on is shared out among its steps and documents.
 
     parse   ██████████████░░          busy for 14 s ┐  21 s in all, but only 16 s passed: each second
     embed   ░░░░░░░░░███████          busy for  7 s ┘  counts for 16/21 of one
@@ -26,9 +26,9 @@ from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 
 GROUPS_LOOKED_AT: Final = 20
 DOCUMENTS_LOOKED_AT: Final = 2_000
-"""Enough for a forecast, and read in a tenth of a second."""
+"""So many documents are enough for a forecast, and are read in a tenth of a second."""
 ENOUGH_TO_TELL: Final = 4
-IN_BATCHES: Final = frozenset({WorkflowStepType.EMBED, WorkflowStepType.STORE})
+IN_SHARED_CALLS: Final = frozenset({WorkflowStepType.EMBED, WorkflowStepType.STORE})
 """Steps of many documents that are executed in one call: how long each took says nothing about its document."""
 
 
@@ -174,15 +174,15 @@ def shared_out(steps: Sequence[Executed]) -> list[tuple[Executed, float]]:
 
 
 def _weights(steps: Sequence[Executed]) -> list[float]:
-    """What the shares of steps of one type go by: how long each took, without waiting for what had to be loaded."""
-    if steps[0].step_type in IN_BATCHES:
+    """What decides the shares of steps of one type: how long each took, without the time to load parser or model."""
+    if steps[0].step_type in IN_SHARED_CALLS:
         return [step.chunks + 1.0 for step in steps]
     loading, loaded = start_up(steps), min(step.ended for step in steps)
     return [max(step.seconds - (loading if step.began < loaded else 0.0), 0.0) + 1e-6 for step in steps]
 
 
 def start_up(steps: Sequence[Executed]) -> float:
-    """How much longer the first step of a type took to its end than such steps take; of a few, it is not known."""
+    """How much longer the first step of a type took than such steps usually take; 0 where there are too few steps."""
     if len(steps) < ENOUGH_TO_TELL:
         return 0.0
     first = min(step.ended for step in steps) - min(step.began for step in steps)

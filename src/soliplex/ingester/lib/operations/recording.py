@@ -116,12 +116,12 @@ async def _record_together(arrivals: Sequence[Arrival]) -> Sequence[Ingested | E
 
 
 def _together() -> Gathering[Arrival, Ingested]:
-    """Those of a wiring: a group is recorded in one database."""
+    """The uploads of a wiring that are recorded together: a group goes to one database."""
     return Gathering(_record_together)
 
 
 def _without_twins(arrivals: Sequence[Arrival]) -> Iterator[list[Arrival]]:
-    """In groups where each content and each place stands once: what comes second must see what came first."""
+    """The arrivals in groups that hold each content and each place once: a second one must see what the first did."""
     rest = list(arrivals)
     while rest:
         group, later, seen = list[Arrival](), list[Arrival](), set[object]()
@@ -138,7 +138,7 @@ def recorded(
 ) -> Script[list[Ingested | BeingRemovedError | NotFoundError]]:
     """The rows of documents that have no content and no place in common.
 
-    What is refused is so before anything is written.
+    An arrival that is refused is refused before anything is written.
     """
     yield SQL.begin_recording(patience=patience)
     refused = yield from _refused(arrivals)
@@ -153,7 +153,7 @@ def recorded(
 
 
 def _refused(arrivals: Sequence[Arrival]) -> Script[dict[str, BeingRemovedError | NotFoundError]]:
-    """Those whose batch is not there, and those whose content is being removed, with the reason."""
+    """The arrivals whose batch does not exist or whose content is being removed, by hash, with the reason."""
     batches = {row["id"] for row in (yield SQL.find_batches(ids=sorted({each.batch_id for each in arrivals})))}
     hashes = sorted(each.doc_hash for each in arrivals)
     yield SQL.hold_contents(hashes=hashes)
@@ -165,7 +165,7 @@ def _refused(arrivals: Sequence[Arrival]) -> Script[dict[str, BeingRemovedError 
 
 
 def _record_documents(arrivals: Mapping[str, Arrival]) -> Script[set[str]]:
-    """Gives the hashes of those that were known."""
+    """Write the rows of the documents; gives the hashes of those that were known before."""
     waiting, known = dict(sorted(arrivals.items())), set[str]()
     for _ in range(TRIES):
         if not waiting:
@@ -177,7 +177,7 @@ def _record_documents(arrivals: Mapping[str, Arrival]) -> Script[set[str]]:
             for row in (yield SQL.lock_known_documents(hashes=list(waiting))):
                 known.add(row["hash"])
                 yield from _merge_meta(row, waiting.pop(row["hash"]))
-        # What is left was deleted while we waited for it.
+        # A document that is neither inserted nor found was deleted while we waited for it.
     raise ConflictError(f"document {next(iter(waiting))} comes and goes: try again later")
 
 
@@ -201,7 +201,7 @@ def _record_uris(arrivals: Mapping[tuple[str, str], Arrival]) -> Script[dict[tup
             for row in (yield SQL.insert_uris(uris=Json(values))):
                 place = row["uri"], row["source"]
                 changes[place] = _ingested(waiting.pop(place), row, Change.CREATED)
-        # Of what is left, another upload was first: what it made is changed.
+        # Another upload was first to insert the URIs that are left: its rows are changed.
     raise ConflictError(f"URI {next(iter(waiting))[0]!r} comes and goes: try again later")
 
 
@@ -210,7 +210,7 @@ def _change_uri(row: Row, arrival: Arrival) -> Script[Ingested]:
         rows = yield SQL.replace_content(id=row["id"], hash=arrival.doc_hash, batch_id=arrival.batch_id)
         return _ingested(arrival, rows[0], Change.UPDATED)
     if row["batch_id"] != arrival.batch_id:
-        # It is processed where it was uploaded to last.
+        # A document is processed in the batch that it was uploaded to last.
         rows = yield SQL.move_uri(id=row["id"], batch_id=arrival.batch_id)
         return _ingested(arrival, rows[0], Change.MOVED)
     return _ingested(arrival, row, Change.NOTHING)

@@ -49,7 +49,7 @@ ARTIFACTS: Final = "artifacts"
 PLACES: Final = "places"
 RAG: Final = "rag:"
 AT_ONCE: Final = 200
-"""Each takes a lock on PostgreSQL, whose table of locks all transactions share."""
+"""Removals in one transaction. Each takes a lock on PostgreSQL, whose table of locks all transactions share."""
 PATIENCE: Final = 10.0
 """Seconds to wait for a RAG database, where nobody waits for the end of the removal."""
 STALE: Final = timedelta(minutes=10)
@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 def request_removals(removals: Sequence[Removal], now: datetime) -> Script[None]:
-    """Write them down, in the transaction that deletes the documents."""
+    """Write the removals down, in the transaction that deletes the documents."""
     if removals:
         yield SQL.insert_removals(removals=Json(sorted(removals)), now=now)
 
@@ -115,7 +115,7 @@ async def _finish(removals: Iterable[Removal], patience: float) -> int:
         waiting[target].add(doc_hash)
     finished = 0
     while waiting:
-        # Those first that tell which RAG databases are concerned: then each of these is written to once.
+        # Removals that lead to others come first: then each RAG database is written to once.
         target = next((each for each in (PLACES, ARTIFACTS) if each in waiting), None) or next(iter(waiting))
         for some in batched(sorted(waiting.pop(target)), AT_ONCE):
             done = await _remove_from(target, some, patience)
@@ -126,7 +126,7 @@ async def _finish(removals: Iterable[Removal], patience: float) -> int:
 
 
 async def _remove_from(target: str, hashes: Sequence[str], patience: float) -> Sequence[Removal] | None:
-    """Gives the removals that this has led to; None where it failed."""
+    """Carry out the removals of one target. Gives the removals that follow from these; None where it failed."""
     holder = str(uuid4())
     begun = await Database.transact(_begin(target, hashes, holder, utcnow()))
     further: Sequence[Removal] = ()
@@ -156,7 +156,7 @@ def _begin(target: str, hashes: Sequence[str], holder: str, now: datetime) -> Sc
 async def _remove(target: str, hashes: Sequence[str], patience: float) -> Sequence[Removal]:
     match target:
         case str() if target == ARTIFACTS:
-            # Not only the runs know of databases: they may have been deleted before.
+            # The artifacts are asked, too, since the runs that name databases may have been deleted before.
             further = await _requested(await databases_by_artifacts(hashes))
             await get_artifacts().delete_all(*hashes)
             return further
@@ -168,7 +168,7 @@ async def _remove(target: str, hashes: Sequence[str], patience: float) -> Sequen
 
 
 async def _requested(removals: Collection[Removal]) -> Sequence[Removal]:
-    """Write them down before what told of them is gone."""
+    """Write the removals down before the artifacts that tell of them are gone."""
     await Database.transact(request_removals(sorted(removals), utcnow()))
     return sorted(removals)
 

@@ -149,7 +149,7 @@ async def plan_start(
 
 
 def check_target(params: ParameterSet) -> None:
-    """Refuse a parameter set that stores into a RAG database whose name none can have."""
+    """Refuse a parameter set that names a RAG database by a name that no database can have."""
     data_dir = params.config.get(WorkflowStepType.STORE, {}).get("data_dir")
     if data_dir is not None:
         checked_rag_path(str(data_dir), f"{WorkflowStepType.STORE}.data_dir")

@@ -18,7 +18,7 @@ DEFAULT_BRANCH: Final = "main"
 
 
 async def get_sync_state(source_id: str) -> SyncState:
-    """What is known of a source; for one that was never heard of, what holds at the start."""
+    """The sync state of a source; for a source that is not known, the state at the start."""
     name = checked_name("source_id", source_id)
     async with Database.session(read_only=True) as session:
         return await session.get(SyncState, name) or SyncState(source_id=name)

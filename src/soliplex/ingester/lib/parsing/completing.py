@@ -36,7 +36,7 @@ MOST_OF_LINE: Final = 0.6
 """Share of a line's words from which on the line is missing, and not a word in it."""
 RUN: Final = 3
 NEXT_LINE: Final = 1.2
-"""Of a line's height: a line whose distance to the one before is smaller goes on with its paragraph."""
+"""A line whose distance to the one before is less than this share of its height belongs to the same paragraph."""
 _NUMBER: Final = re.compile(r"\d+")
 _ROMAN: Final = re.compile(r"[ivxlc]+")
 
@@ -86,7 +86,7 @@ def complete(document: DoclingDocument, path: Path, layer: Layer) -> Coverage:
 
 
 def _show_formulas(document: DoclingDocument) -> None:
-    """Nobody here makes TeX of a formula. Its letters, as they are, are all there is to be found."""
+    """Put the letters of formulas into the text: no parser here makes TeX of them."""
     from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415  loaded with any document
 
     for item in document.texts:
@@ -151,7 +151,7 @@ class _Completing:
                 page.missing.append(place)
 
     def repair(self, read_lines: Callable[[int], list[Line]]) -> None:
-        """Each in turn, since each leaves less for the next; every page's lines are read at most once."""
+        """Make the repairs one after the other: each leaves less for the next. A page's lines are read at most once."""
         lines = _Lines(read_lines)
         for number in sorted(self.unread_pages):
             self._read_again(number, lines)
@@ -419,7 +419,7 @@ def _paragraphs(lines: Sequence[Line]) -> list[Line]:
 
 
 def _put_in_place(document: DoclingDocument, page: int, line: Line) -> None:
-    """After what stands above it in its column; or before what stands below it; or where its height belongs."""
+    """Put the text after what stands above it in its column, or before what stands below it, or by its height."""
     from docling_core.types.doc.base import BoundingBox, CoordOrigin  # noqa: PLC0415  loaded with any document
     from docling_core.types.doc.common.reference import ProvenanceItem  # noqa: PLC0415
     from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from soliplex.ingester.lib.parsing.documents import PageText
 
 MOST_WORDS: Final = 20_000
-"""Of a page. A page of a newspaper has five thousand."""
+"""Most words of a page that is repaired. A page of a newspaper has five thousand."""
 MOST_PAGES_NAMED: Final = 10
 
 

@@ -17,7 +17,7 @@ SEARCHED_FOR_TITLE: Final = 10
 """Items at the beginning among which a title is looked for; a heading further down is one of a section."""
 
 MOST_PARAGRAPHS: Final = 50_000
-"""Of a document without pages. Each takes kilobytes as an object; where there are more, neighbours are put together."""
+"""Most paragraphs of a document without pages. Each takes kilobytes as an object: more are put together."""
 JOINED: Final = 2000
 
 
@@ -30,7 +30,7 @@ class PageText:
     height: float
     paragraphs: Sequence[str]
     text: str = ""
-    """As it was read: its lines not yet put together."""
+    """The text as it was read, before its lines are put together."""
 
 
 def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = False) -> DoclingDocument:

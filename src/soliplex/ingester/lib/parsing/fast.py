@@ -38,7 +38,7 @@ class FastParser:
         return await asyncio.to_thread(self.parse_blocking, path, mime_type=mime_type, options=options)
 
     def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
-        """The same for a caller that has a process to itself."""
+        """As `parse`, for a caller that has a process to itself."""
         kind = media_type(mime_type)
         if kind == "text/markdown":
             text = read_bounded(path)

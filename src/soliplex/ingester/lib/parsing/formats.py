@@ -92,7 +92,7 @@ LEGACY: Final = {
 
 
 def media_type(mime_type: str) -> str:
-    """Without parameters such as a charset."""
+    """The MIME type without parameters such as a charset."""
     return mime_type.partition(";")[0].strip()
 
 
@@ -101,6 +101,6 @@ def is_text(mime_type: str) -> bool:
 
 
 def extension_for(mime_type: str) -> str:
-    """By which docling, here or on a server, tells what it gets; `.txt` for kinds without one of their own."""
+    """The extension by which docling knows the kind, here or on a server; `.txt` for kinds that have none."""
     known = STRUCTURED | IMAGES | MARKUP | LEGACY
     return ".xml" if mime_type == "application/xml" else known.get(mime_type, ".txt")

@@ -106,7 +106,7 @@ def html_paragraphs(text: str) -> list[str]:
 
 
 def xml_paragraphs(text: str) -> list[str]:
-    """Of XML whose elements mean nothing to us: each that holds text of its own is a paragraph."""
+    """The paragraphs of XML of an unknown kind: each element that holds text of its own is a paragraph."""
     pieces = (" ".join(unescape(piece).split()) for piece in _without(text, "<", ">"))
     return [piece for piece in pieces if piece]
 
@@ -127,7 +127,7 @@ def _without(text: str, opening: str, closing: str) -> Iterator[str]:
 
 
 def office_paragraphs(path: Path, extension: str) -> list[str]:
-    """Of the parts of an archive that hold text, in the order of their numbers."""
+    """The paragraphs of an archive: of its parts that hold text, in the order of their numbers."""
     try:
         with zipfile.ZipFile(path) as archive:
             return _sheets(archive, extension) if extension in SHEETS else _parts(archive, extension)

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
 WIDE_GAP: Final = 2.0
-"""Of a letter's height: beyond such a gap another column, or another cell, begins."""
+"""A gap of so many times a letter's height begins another column or cell."""
 MOST_LETTERS: Final = 200_000
 
 
 class Box(NamedTuple):
-    """From the bottom left, in points."""
+    """A rectangle on a page, in points from the bottom left."""
 
     left: float
     bottom: float

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from docling_core.types.doc.document import DoclingDocument
 
 LONGEST_PARAGRAPH: Final = 20_000
-"""Characters. A text without an empty line is cut at the ends of lines, or else anywhere."""
+"""Characters of a paragraph. A text without an empty line is cut at the ends of lines, or else anywhere."""
 _EMPTY_LINES: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 

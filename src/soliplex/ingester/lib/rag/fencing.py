@@ -31,9 +31,9 @@ from soliplex.ingester.lib.wf.errors import LockLostError
 TOKEN: Final = b"soliplex.fence"
 """The key in a table's schema under which the token of its last holder stands."""
 TRIES: Final = 20
-"""Changes of others that may come in between: they have no token, or are about to see that theirs is old."""
+"""How often a change is tried when writers without a valid token change the table in between."""
 _TROUBLES: Final = (OSError, RuntimeError, ValueError)
-"""All that Lance raises: for a change that it does not combine with another, as for anything else."""
+"""What Lance raises for any trouble, also for a change that it does not combine with another."""
 
 _log = logging.getLogger(__name__)
 

@@ -113,7 +113,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:
-        return 0  # a vacuum removed it just now
+        return 0  # a vacuum has just removed the file
 
 
 def _checksum(folder: Path) -> str:

@@ -16,7 +16,7 @@ class RagFolder:
     """What the settings say of RAG databases."""
 
     address: str
-    """Of a bucket with its prefix, or the whole path of a folder."""
+    """The address of a bucket with its prefix, or the whole path of a folder."""
     bucket: S3Settings
     lock_ttl: timedelta
 
@@ -28,7 +28,7 @@ class RagFolder:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """How LanceDB reaches the bucket: as artifacts reach theirs. What is unset, the machine knows."""
+        """How LanceDB reaches the bucket. What is not set comes from the machine, such as its credentials."""
         bucket = self.bucket
         secret = bucket.access_secret.get_secret_value() if bucket.access_secret else None
         given = {
@@ -42,5 +42,5 @@ class RagFolder:
 
 
 def rag_folder() -> RagFolder:
-    """That of the current wiring."""
+    """The RAG folder of the current wiring."""
     return current_wiring().made(RagFolder.of)

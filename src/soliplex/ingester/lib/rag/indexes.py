@@ -3,8 +3,7 @@
 LanceDB adds new rows to no index by itself: a search reads them one by one, which for words takes 60 µs a row. So
 whoever writes adds them, in the same turn. New rows become a segment of their own, and segments are merged once the
 newer ones together are as large as the next older one, as in a log-structured merge tree: there are few of them, and a
-row is rewritten a logarithmic number of times. Measured, that is 0.2 ms of the processor a chunk, where embedding
-it takes 20.
+row is rewritten a logarithmic number of times. That takes a hundredth of the time of embedding.
 
 Vectors are compared one by one up to EXACT_UP_TO rows, and beyond that found by an index that rounds them to a byte a
 number. Its best are compared again by the vectors themselves (`REFINE` in `searching`), so it costs next to no recall.
@@ -27,9 +26,9 @@ LATE_TEXTS: Final = 500
 LATE_ROWS: Final = 5_000
 """Rows that another index may lack."""
 ROWS_OF_A_PARTITION: Final = 4_096
-"""As LanceDB divides an index of vectors when it is made."""
+"""Rows of a partition when LanceDB makes an index of vectors."""
 OUTGROWN: Final = 4
-"""By how much a partition may outgrow that before the index is made anew."""
+"""How many times as large a partition may become before the index is made anew."""
 METRIC: Final = "cosine"
 _VECTORS: Final = "vector_idx"
 _TEXTS: Final = "FTS"
@@ -47,7 +46,7 @@ async def tend_indexes(store: Any) -> None:
         await _tend_vectors(store.chunks_table)
         for table in (store.chunks_table, store.document_meta_table):
             await _catch_up(table)
-    except (OSError, RuntimeError, ValueError):  # all that LanceDB raises
+    except (OSError, RuntimeError, ValueError):  # LanceDB raises these for any trouble
         _log.warning(
             "indexes of %s were not brought up to date; searches will be slower", store.location, exc_info=True
         )

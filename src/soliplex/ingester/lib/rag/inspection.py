@@ -19,9 +19,9 @@ class RagContents:
     """By the ids of documents, as the database has them, how many rows each table holds."""
 
     hashes: Mapping[str, str | None]
-    """Of those that have metadata: the hash of the content. None: somebody else has put the document there."""
+    """The hash of the content, by id, of documents with metadata. None: somebody else has put the document there."""
     places: Mapping[str, frozenset[Placement]]
-    """Of the same: where they are said to live."""
+    """Where the documents are said to live, by id, of documents with metadata."""
     metas: Counter[str]
     documents: Counter[str]
     items: frozenset[str]

@@ -74,7 +74,7 @@ def rag_path(name: str, *, field: str = "db") -> str:
 
 
 def checked_rag_path(name: str, field: str) -> str:
-    """The same for a parameter: there, a path is a mistake and no database that does not exist."""
+    """As `rag_path`, for a parameter: there a path is a mistake, and not a database that does not exist."""
     if problem := problem_of_rag_name(name):
         raise InvalidInputError(field, problem)
     return rag_path(name)
@@ -116,7 +116,7 @@ async def hold_rag_lock(
     try:
         await _acquire(key, partial(acquiring, waits=max_wait is None or max_wait > 0), max_wait)
     except BaseException:
-        # Whoever stands behind must not wait for one who has gone.
+        # Those behind us in the queue must not wait for a place that nobody needs.
         await asyncio.shield(operations.stop_waiting(key, holder_id))
         raise
     try:
@@ -137,7 +137,8 @@ async def _acquire(key: str, attempt: Callable[[], Awaitable[bool]], max_wait: f
 
 async def _refresh(key: str, holder_id: str, ttl: timedelta) -> None:
     while True:
-        await asyncio.sleep(ttl.total_seconds() / 4)  # one may fail, and the next still comes in time
+        # One refresh may fail, and the next still comes before the lock expires.
+        await asyncio.sleep(ttl.total_seconds() / 4)
         try:
             is_held = await operations.refresh_resource_lock(key, holder_id, ttl=ttl)
         except TROUBLES_OF_THE_DATABASE as exc:

@@ -43,7 +43,7 @@ def placed(metadata: Mapping[str, Any], places: Sequence[Placement]) -> dict[str
     """The same metadata for a document that lives at these places; the first of them is the one that came last."""
     said = {**metadata, "source": places[0].source, "batch_id": places[0].batch_id}
     if PLACES in said and not _are_places(said[PLACES]):
-        said[f"{SENT}{PLACES}"] = said[PLACES]  # a sender's, from before the name was ours
+        said[f"{SENT}{PLACES}"] = said[PLACES]  # a value of the sender, stored before the name was reserved
     said.pop(PLACES, None)
     return said if len(places) == 1 else {**said, PLACES: [list(place) for place in places]}
 

@@ -20,7 +20,7 @@ from soliplex.ingester.lib.wf.errors import PermanentError
 CLIENT: Final = "haiku.rag.client.client"
 """Not the package `haiku.rag.client`: that imports everything at the first look at its `HaikuRAG`, wherever that is."""
 TABLES: Final = frozenset({"chunks", "document_items", "document_meta", "documents", "settings"})
-"""Without one of them, a database is not whole."""
+"""The tables that every database has."""
 
 
 class EmbeddingIdentity(NamedTuple):
@@ -126,7 +126,7 @@ def haiku_version() -> str:
 
 
 async def _enter(stack: AsyncExitStack, client: Any, db_path: str | Path, identity: EmbeddingIdentity | None) -> Any:
-    """Open it. What haiku.rag and LanceDB say of a database that is not whole becomes a sentence."""
+    """Open the database. An error about a database that is not whole becomes a sentence that says so."""
     exceptions = await imported("haiku.rag.store.exceptions")
     try:
         return await stack.enter_async_context(client)
@@ -139,7 +139,7 @@ async def _enter(stack: AsyncExitStack, client: Any, db_path: str | Path, identi
         raise RagUnusableError(db_path, "tables are missing: its creation was cut short, or files were lost") from exc
     except FileNotFoundError:
         raise  # there is no such database
-    except (OSError, RuntimeError, ValueError) as exc:  # all that LanceDB raises
+    except (OSError, RuntimeError, ValueError) as exc:  # LanceDB raises these for any trouble
         words = str(exc).splitlines()[0][:200] if str(exc) else type(exc).__name__
         raise RagUnusableError(db_path, f"its files cannot be read ({words})") from exc
 

@@ -30,7 +30,7 @@ from soliplex.ingester.lib.wiring import current_wiring
 MOST_KEPT: Final = 16
 """Databases that stay open; the one that was not asked for longest is closed for the next."""
 _TROUBLES: Final = (OSError, RuntimeError, ValueError)
-"""All that LanceDB raises, for files that are gone as for anything else."""
+"""What LanceDB raises for any trouble, also for files that are gone."""
 
 
 class Reader:
@@ -70,7 +70,7 @@ class Reader:
             await self._close_if_unused()
 
     async def dismiss(self) -> None:
-        """Close it, once nobody uses it any more."""
+        """Close the database, once nobody uses it any more."""
         self._is_dismissed = True
         await self._close_if_unused()
 
@@ -117,7 +117,7 @@ class KeptReaders:
     async def _is_current(reader: Reader) -> bool:
         try:
             return await reader.is_current()
-        except _TROUBLES:  # it was removed, or another was put in its place; opening it will tell
+        except _TROUBLES:  # the database was removed or replaced; opening it will tell
             return False
 
 
@@ -190,5 +190,5 @@ def _mark_of(db_path: str) -> object:
     try:
         about = os.stat(Path(db_path, "settings.lance", "data"))  # noqa: PTH116  as short as can be: once a search
     except FileNotFoundError:
-        return None  # its creation was cut short: opening it will tell
+        return None  # the creation of the database was cut short: opening it will tell
     return about.st_dev, about.st_ino, about.st_mtime_ns

@@ -50,7 +50,7 @@ class Scope:
         return [*((name, value) for name, value in ours if value is not None), *self.metadata.items()]
 
     def condition(self) -> str | None:
-        """As a condition on documents, which all that fit fulfil. JSON texts have a blank after each colon."""
+        """A condition that all documents of the scope fulfil. JSON texts have a blank after each colon."""
         parts = [_holds(name, value) for name, value in self.facts]
         if self.uri_prefix:
             parts.append(_begins(self.uri_prefix))
@@ -88,7 +88,7 @@ async def chunks_within(reader: Reader, scope: Scope | None) -> str | None:
         return None
     if len(inside) <= count // 2:
         return f"document_id IN ({quoted(inside)})"
-    # The shorter list: LanceDB takes about 5 µs for each id.
+    # The shorter of the two lists: LanceDB takes time for each id.
     return f"document_id NOT IN ({quoted(await _ids(reader) - inside)})"
 
 
@@ -134,7 +134,7 @@ def _says(text: str) -> str:
 
 
 def _spellings(value: str | float) -> list[str]:
-    """As JSON. A text that reads like a number or a truth value stands for that, too: whoever asks cannot tell."""
+    """The value as JSON. A text that reads like a number or a truth value stands for that value, too."""
     spelled = [json.dumps(value)]
     return [*spelled, value] if isinstance(value, str) and _PLAIN.fullmatch(value) else spelled
 

@@ -55,12 +55,12 @@ class StoredChunk:
     __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012
 
     chunk_id: str
-    """As in the artifact `chunks` of each of these documents, and in hits."""
+    """The id in the artifact `chunks` of each of these documents, and in hits."""
     content: str
     """The whole text, with its line breaks."""
     headings: list[str]
     documents: list[ChunkOfDocument]
-    """At most 100."""
+    """The documents that hold the passage, at most 100."""
 
 
 async def find_chunk(db_path: str | Path, chunk_id: str, doc_hash: str | None = None) -> StoredChunk | None:

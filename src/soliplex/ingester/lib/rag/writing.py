@@ -10,7 +10,7 @@ of a document together, or neither. The rows that say whose chunks these are com
 All of it stands behind the fence of the writer (`fencing`). What is written here, the stock `haiku-rag` command reads.
 
 Rows become record batches of Arrow, some at a time, while Lance writes them. Of a giant, chunks and items come from
-files: then no more of it is in memory than a batch, and the text itself.
+files: then no more of it is in memory than one record batch, and the text itself.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class NewRagDocument:
     document: dict[str, Any] | Rendered
     """The document as docling's JSON, or the rows that were made of it already."""
     chunks: Iterable[RagChunk]
-    """May be iterated over more than once."""
+    """The chunks, which may be iterated over more than once."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -204,7 +204,7 @@ async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str], *, fe
 
 
 async def delete_by_ids(db_path: str | Path, ids: Sequence[str], *, fence: Fence) -> int:
-    """The same for documents of which only the id in the database is known."""
+    """As `delete_documents`, for documents of which only the id in the database is known."""
     async with open_rag(db_path, None) as rag:
         tables = await put_up_fences(rag.store, fence)
         there = await tables.metas.ids("id", ids)

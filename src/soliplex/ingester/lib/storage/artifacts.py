@@ -28,7 +28,7 @@ DELETED_AT_ONCE: Final = 10_000
 VERIFIED_AT_ONCE: Final = 4
 LOOKED_FOR_AT_ONCE: Final = 64
 LARGEST_HELD: Final = 64 << 10
-"""Most texts are smaller. Larger ones cost more to write than a hop to a thread does."""
+"""Bytes of a document that is held in memory. Larger ones cost more to write than a hop to a thread does."""
 
 
 class Integrity(StrEnum):
@@ -136,7 +136,7 @@ class Artifacts:
         await self.store.put(key, content)
 
     async def write_file(self, doc_hash: str, kind: ArtifactType, step_config_id: int, path: Path) -> None:
-        """The same for a file of the spool, which is handed over: what is large need not be in memory."""
+        """As `write`, for a file of the spool, which is handed over: a large artifact need not be in memory."""
         await self._put(self.layout.artifact(doc_hash, kind, step_config_id), path, await in_thread(_beginning, path))
 
     async def read(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> bytes:
@@ -144,7 +144,7 @@ class Artifacts:
         return b"".join([block async for block in self.read_blocks(doc_hash, kind, step_config_id)])
 
     async def read_short(self, doc_hash: str, kind: ArtifactType, step_config_id: int, *, most: int) -> bytes | None:
-        """The same, if it has no more than so many bytes; else None, and no more than these were read."""
+        """As `read`, if the artifact has at most so many bytes; else None, and no more than these bytes were read."""
         content = bytearray()
         async with aclosing(self.read_blocks(doc_hash, kind, step_config_id)) as blocks:
             async for block in blocks:
@@ -154,13 +154,13 @@ class Artifacts:
         return bytes(content)
 
     def read_blocks(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> AsyncGenerator[bytes]:
-        """The same in blocks, as `read_document`."""
+        """As `read`, in blocks, as `read_document` gives them."""
         missing = _missing(doc_hash, kind, step_config_id)
         return self._original(self.layout.artifact(doc_hash, kind, step_config_id), missing)
 
     @asynccontextmanager
     async def artifact_file(self, doc_hash: str, kind: ArtifactType, step_config_id: int) -> AsyncGenerator[Path]:
-        """The same as a local file, as `document_file`: for a process that reads it by itself."""
+        """The artifact as a local file, as `document_file` gives it: for a process that reads it by itself."""
         missing = _missing(doc_hash, kind, step_config_id)
         async with self._file(self.layout.artifact(doc_hash, kind, step_config_id), missing) as path:
             yield path
@@ -253,7 +253,7 @@ class Artifacts:
         return second
 
     def _packs(self, head: bytes) -> bool:
-        """Whether what begins so is stored in an envelope: to be smaller, or since it looks like one itself."""
+        """Whether content with this beginning is stored in an envelope: to be smaller, or since it looks like one."""
         return self._compress or envelope.is_compressed(head)
 
     async def _put(self, key: str, path: Path, head: bytes) -> None:
@@ -331,7 +331,7 @@ class Artifacts:
 def _duplicate(path: Path, second: Path) -> None:
     try:
         second.hardlink_to(path)
-    except OSError:  # not every file system can
+    except OSError:  # not every file system has hard links
         shutil.copyfile(path, second)
 
 

@@ -111,7 +111,7 @@ class BlobStore(Protocol):
         ...
 
     async def delete(self, keys: Iterable[str]) -> int:
-        """Delete what is there of these, and say how many were."""
+        """Delete those of these blobs that exist, and say how many that were."""
         ...
 
     def list(self, prefix: str) -> AsyncIterator[Blob]:

@@ -90,7 +90,7 @@ class FolderBlobs:
                     raise failure
 
     async def _put_all(self, group: Sequence[tuple[str, bytes]]) -> Sequence[Exception | None]:
-        # Of two for one key the later counts.
+        # Where a key is given twice, the later content counts.
         written = await in_thread(self.write_all, dict(group), replace=True)
         outcomes = [written[key] for key, _ in group]
         return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
@@ -141,7 +141,7 @@ class FolderBlobs:
             sync(path)
             try:
                 path.replace(target)
-            except FileNotFoundError:  # the first of its folder
+            except FileNotFoundError:  # the folder does not exist yet
                 make_folders(target.parent)
                 path.replace(target)
             # Two links to one file are not renamed: the call succeeds, and both stay.
@@ -196,7 +196,7 @@ class _Small:
         self._close()
         try:
             os.rename(self.path, self.target)  # noqa: PTH104  a path object for each would cost more than the call
-        except FileNotFoundError:  # the first of its folder
+        except FileNotFoundError:  # the folder does not exist yet
             make_folders(Path(self.target).parent)
             os.rename(self.path, self.target)  # noqa: PTH104
         return True
@@ -230,7 +230,7 @@ def _land(files: Sequence[_Small]) -> None:
 
 
 def _sync_folders(files: Sequence[_Small]) -> None:
-    """Bring the names of files to the disk; also of those that were there: whoever wrote them may still be about to."""
+    """Bring the names of files to the disk; also of files that were there: who wrote them may not have synced yet."""
     by_folder: defaultdict[str, list[_Small]] = defaultdict(list)
     for file in files:
         by_folder[file.target.rpartition("/")[0]].append(file)
@@ -246,7 +246,7 @@ def _sync_folders(files: Sequence[_Small]) -> None:
 def _link_in(path: Path, target: Path) -> bool:
     with explained("fs"):
         if (there := _size(target)) is not None:
-            sync(target.parent)  # whoever wrote it may still be about to
+            sync(target.parent)  # whoever wrote the file may not have synced it yet
             return there == path.stat().st_size
         sync(path)
         try:
@@ -260,7 +260,7 @@ def _link_in(path: Path, target: Path) -> bool:
 def _link(path: Path, target: Path) -> None:
     try:
         target.hardlink_to(path)
-    except FileNotFoundError:  # the first of its folder
+    except FileNotFoundError:  # the folder does not exist yet
         make_folders(target.parent)
         target.hardlink_to(path)
 
@@ -322,7 +322,7 @@ def _size(path: Path | str) -> int | None:
 
 
 def unlink_all(paths: Iterable[Path]) -> int:
-    """Unlink what is there of these files, and say how many were."""
+    """Unlink those of these files that exist, and say how many that were."""
     there = 0
     for path in paths:
         try:

@@ -63,7 +63,7 @@ class Layout:
 
     @staticmethod
     def checked_hash(doc_hash: str) -> str:
-        """The hash, which comes from callers and becomes part of a path; nothing has a name that is none."""
+        """The hash, if it is one: it comes from callers and becomes part of a path. NotFoundError for anything else."""
         if not HASH.fullmatch(doc_hash):
             raise NotFoundError("document", doc_hash)
         return doc_hash

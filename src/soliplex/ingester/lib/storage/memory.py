@@ -13,7 +13,7 @@ from soliplex.ingester.lib.storage.threads import in_thread
 
 
 class MemoryBlobs:
-    """Gone with the process."""
+    """Keeps blobs until the process ends."""
 
     def __init__(self) -> None:
         self.capabilities: Final = Capabilities()

@@ -162,7 +162,7 @@ class ObjectBlobs:
     async def _explained(self, key: str | None = None) -> AsyncGenerator[None]:
         from opendal import exceptions  # noqa: PLC0415
 
-        # They have no base in common but Exception.
+        # The exceptions of OpenDAL have no common base but Exception.
         failures: tuple[type[Exception], ...] = tuple(
             kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)
         )

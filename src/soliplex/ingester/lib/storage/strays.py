@@ -24,7 +24,7 @@ from soliplex.ingester.lib.storage.layout import Layout
 from soliplex.ingester.lib.storage.threads import in_thread
 
 OLD_ENOUGH: Final = timedelta(hours=24)
-"""No upload takes a day."""
+"""What is younger than this may belong to an upload that goes on: no upload takes a day."""
 ASKED_AT_ONCE: Final = 500
 
 type Known = Callable[[Collection[str]], Awaitable[set[str]]]
@@ -47,7 +47,7 @@ class Stray:
 
 
 async def known_documents(doc_hashes: Collection[str]) -> set[str]:
-    """Those of the hashes that have a row."""
+    """Which of the hashes have a row."""
     query = select(Document.hash).where(col(Document.hash).in_(doc_hashes))
     async with Database.session(read_only=True) as session:
         return set(await session.exec(query))

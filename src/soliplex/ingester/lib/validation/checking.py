@@ -68,7 +68,7 @@ async def validate(path: Path, *, name: str, mime_type: str | None) -> Validated
 
 
 def validate_blocking(path: Path, *, name: str, mime_type: str | None) -> Validated:
-    """The same for a caller that has a thread or a process to itself."""
+    """As `validate`, for a caller that has a thread or a process to itself."""
     if path.stat().st_size == 0:
         raise InvalidDocumentError(Defect.EMPTY, "the document is empty: it has no bytes", GET_AGAIN)
     found = kind_of(path, name, declared=mime_type)

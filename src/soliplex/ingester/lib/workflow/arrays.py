@@ -49,10 +49,10 @@ class ArrayReader:
             try:
                 item, end = self._json.raw_decode(text, place)
             except json.JSONDecodeError:
-                break  # the rest of it has not come yet; if there is none, `close` says so
+                break  # the rest of the item has not come yet; if it never comes, `close` says so
             after = _skip(text, end, _SPACE)
             if not text.startswith((",", "]"), after):
-                break  # of a number, the rest may be to come
+                break  # further digits of a number may be to come
             items.append(item)
             place = after
         self._rest = text[place:]

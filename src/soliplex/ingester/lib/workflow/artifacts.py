@@ -25,7 +25,7 @@ AT_ONCE: Final = 16
 
 
 async def each_alone[A, R](work: Callable[[A], Awaitable[R]], items: Iterable[A]) -> list[R | Exception]:
-    """What comes of each item, in their order; what goes wrong with one is its result, and nobody else's."""
+    """The result of the work on each item, in their order. An error is the result of its item alone."""
 
     async def attempt(item: A) -> R | Exception:
         try:
@@ -98,5 +98,5 @@ async def store_artifact(
 
 
 def encoded(value: Any) -> bytes:
-    """As all JSON is stored."""
+    """The value as JSON, in the form in which all JSON is stored."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -29,7 +29,7 @@ LARGE: Final = 2 << 20
 """Bytes of a parsed document from which another process reads and cuts it. Here it would hold up others, and become
 twenty times as many bytes of objects."""
 CHARACTERS_AT_ONCE: Final = 4 << 20
-"""In a call of several documents."""
+"""Most characters that the documents of one call have together."""
 
 
 @batch_handler(limit=DOCUMENTS_AT_ONCE, wants={"earlier"}, weights=Weights(characters_of, most=CHARACTERS_AT_ONCE))

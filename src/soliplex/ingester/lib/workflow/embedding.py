@@ -29,11 +29,11 @@ from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 DOCUMENTS_AT_ONCE: Final = 64
 CHUNKS_AT_ONCE: Final = 4_000
-"""In a call of several documents: a hundred megabytes of vectors, and a minute of the slowest embedder here."""
+"""Most chunks in a call of several documents: a hundred megabytes of vectors, a minute of the slowest embedder."""
 LONG: Final = 1 << 20
 """Bytes of chunks from which they are embedded in pieces. With their vectors they become a hundred times as much."""
 FEW_CHUNKS: Final = 4
-"""Whose vectors are soon written as JSON."""
+"""The vectors of so few chunks are written as JSON without a hop to a thread."""
 
 
 @batch_handler(
@@ -62,7 +62,7 @@ async def _chunks(step: StepContext) -> list[dict[str, Any]] | dict[str, Any] | 
 
 
 type _Waiting = tuple[int, StepContext, list[dict[str, Any]]]
-"""The place of a step in the batch, the step, and its chunks."""
+"""The place of a step in the call, the step, and its chunks."""
 
 
 async def _embed_all(waiting: Sequence[_Waiting]) -> list[tuple[int, Any]]:
@@ -81,7 +81,7 @@ async def _embed_some(some: Sequence[_Waiting], options: EmbedOptions) -> list[t
     except EmbeddingRefusedError as exc:
         if len(some) == 1:
             return [(some[0][0], exc)]
-        # One of the documents is refused: it must not take the others along.
+        # One of the documents is refused: the others must not fail with it.
         return [result for each in some for result in await _embed_some([each], options)]
     embedded = [
         (step, [{**chunk, **_about(step), "embedding": next(vectors)} for chunk in chunks]) for _, step, chunks in some
@@ -124,7 +124,7 @@ type _Embedded = tuple[StepContext, list[dict[str, Any]]]
 
 
 async def _keep(embedded: Sequence[_Embedded]) -> list[dict[str, Any] | Exception]:
-    """Write the vectors down, then that it was done; all together, since each commit waits for the disk."""
+    """Store the vectors, then record that the steps were done; all together, since each commit waits for the disk."""
     written = await each_alone(_write, embedded)
     told = {
         step["doc_hash"]: {"chunks": len(chunks)}

@@ -31,7 +31,7 @@ async def enrich_document(
     """Add what the rules of the parameter set find to the document's metadata."""
     options, document = EnrichOptions.read(step_params), required(doc, doc_hash)
     uri, source = (places[0].uri, places[0].source) if places else (doc_hash, None)
-    if not (options.rules or options.language):  # nothing to look for, nor to wait for a process
+    if not (options.rules or options.language):  # no rule looks at the document
         await add_metadata(doc_hash, options.constants, keep_existing=options.keep_existing)
         return {"found": options.constants}
     arguments = {

@@ -19,7 +19,7 @@ _noted: Final[ContextVar[ClaimedStep | None]] = ContextVar("the step that is bei
 
 
 def note(steps: Sequence[ClaimedStep]) -> None:
-    """The steps that are about to be executed in this task; of many in one call, none is *the* step."""
+    """Note the step that is about to be executed in this task; nothing is noted for a call of many steps."""
     _noted.set(steps[0] if len(steps) == 1 else None)
 
 
@@ -34,5 +34,5 @@ async def step_config_of(doc_hash: str) -> int:
 
 
 async def _is_held(step: ClaimedStep) -> bool:
-    """Whether it is still this one: the task may have gone on to a step whose handler did not ask for its document."""
+    """Whether the noted step still runs: the task may have gone on to a step whose handler did not ask for `doc`."""
     return bool(await Database.read(SQL.step_is_held(id=step.id, lease=step.lease)))

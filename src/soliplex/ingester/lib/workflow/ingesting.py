@@ -105,7 +105,7 @@ async def _fetch(wanted: FetchInput, run: WorkflowRun, limit: int) -> Ingested:
         )
         return await operations.ingest_document(fetch(wanted.uri, limit=limit), new, limit=limit)
     except NoRoomError:
-        raise  # somebody may make room
+        raise  # worth another attempt: somebody may make room on the disk
     except (InvalidInputError, DocumentTooLargeError) as exc:
         raise _refusal(wanted.uri, exc) from exc
 

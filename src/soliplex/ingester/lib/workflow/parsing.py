@@ -126,7 +126,7 @@ class _Parsing:
     _files: list[ParsedFiles] = field(default_factory=list[ParsedFiles])
 
     async def parse(self, options: ParseOptions, *, in_hand: int = IN_HAND) -> Made:
-        """By a server, or in a process that can be killed. What is short comes back without files."""
+        """Parse by a server, or in a process that can be killed. A short result comes back without files."""
         into, name = self._new_files(), chosen_parser_name(options)
         if name == "docling-serve":
             async with self.means.time.within(Share.ALL_READING):
@@ -175,7 +175,7 @@ class _Parsing:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(parse_part(each)) for each in ranges]
         except ExceptionGroup as exc:
-            raise exc.exceptions[0] from exc  # what ended the first ended the others
+            raise exc.exceptions[0] from exc  # what ended the first reader ended the others, too
         return _readable(dict(zip(ranges, [task.result() for task in tasks], strict=True)))
 
     async def _parse_here(self, name: str, options: ParseOptions, into: ParsedFiles, *, in_hand: int) -> About:
@@ -235,7 +235,7 @@ async def _keep(doc_hash: str, config_id: int, files: ParsedFiles, about: About)
         else:
             await artifacts.write_file(doc_hash, kind, config_id, getattr(files, name))
 
-    # Each waits for the disk: so both do at once.
+    # Both writes wait for the disk, so they are done at the same time.
     for failure in await each_alone(write, _MADE):
         if failure is not None:
             raise failure

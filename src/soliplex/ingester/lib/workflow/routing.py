@@ -78,7 +78,7 @@ async def _send_on(destination: Destination, doc_hash: str, run: WorkflowRun, gr
 
 
 def _see_branches(options: RouteOptions, me: str, workflow: WorkflowDefinition) -> None:
-    """A step that does not wait for the decision cannot be bound by it."""
+    """Refuse a branch with a step that does not depend on the route step: it may run before the decision."""
     dependencies = workflow.dependencies
     for branch, steps in options.branches.items():
         for step in steps:
@@ -106,18 +106,18 @@ async def _traits(
 
 
 async def _pages(document: Document, processes: ProcessPool) -> int | None:
-    """What validation counted, or else what can be counted; None for what has no pages."""
+    """The number of pages that validation found, or else that is counted now; None for what has no pages."""
     counted = document.doc_meta.get("page_count")
     if isinstance(counted, int):
         return counted
     if media_type(document.mime_type) != PDF:
-        return None  # without a wait for a process, which may be parsing
+        return None  # no process is asked, which may be busy with parsing
     async with get_artifacts().document_file(document.hash) as path:
         return cast("int | None", await processes.run(_COUNT, {"path": path, "mime_type": document.mime_type}))
 
 
 async def _language(document: Document, earlier: Mapping[str, Earlier]) -> str | None:
-    """What the metadata says, or else what the parsed text is in."""
+    """The language that the metadata names, or else the one of the parsed text."""
     said = document.doc_meta.get("language")
     if isinstance(said, str) and said:
         return said.lower()

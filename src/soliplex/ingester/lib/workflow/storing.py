@@ -4,7 +4,7 @@ All steps of a call were claimed under the lock of one database (see `resource_k
 whose `resource_key` is not that of its target takes the lock here: nothing is written without it.
 
 A document of many chunks has a call of its own. Its chunks are read from their file while they are written, and its
-other rows are made in another process: the worker holds a batch of either, whatever the size of the document.
+other rows are made in another process: the worker holds some rows of each, whatever the size of the document.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 MOST_IN_A_COMMIT: Final = 500
 CHUNKS_IN_A_COMMIT: Final = 8_000
-"""Of several documents: about 200 MiB of objects."""
+"""Most chunks of several documents in one commit: about 200 MiB of objects."""
 LONG: Final = 16 << 20
 """Bytes of embedded chunks from which they stay in their file until they are written."""
 LARGE: Final = 4 << 20
@@ -102,13 +102,13 @@ async def _save(batch: Sequence[StepContext], means: _Means) -> list[Any]:
 
 
 async def _failures(action: Callable[[_Loaded], Awaitable[None]], documents: Sequence[_Loaded]) -> dict[_Loaded, Any]:
-    """Do it for each; gives what went wrong, by document."""
+    """Do the work for each document; gives the errors, by document."""
     results = await each_alone(action, documents)
     return {each: failure for each, failure in zip(documents, results, strict=True) if failure is not None}
 
 
 async def _placed(documents: Sequence[_Loaded]) -> list[_Loaded]:
-    """Those that still live somewhere, with all their places as they are under the lock.
+    """The documents that still live somewhere, with all their places as they are under the lock.
 
     A place that comes or goes after this look is told to the database by whoever changed it, when the lock is free.
     """
@@ -144,7 +144,7 @@ class _Loaded:
         self.identity = identity
         self.document = document
         self.is_replaced = False
-        """Whether it lives nowhere any more."""
+        """Whether the document lives nowhere any more."""
 
     def place(self, places: Sequence[Placement]) -> None:
         """Let the document live at these places, the one that came last first."""
@@ -183,7 +183,7 @@ class StoredChunks:
         self.count = count
 
     def first(self) -> list[dict[str, Any]]:
-        """Those from which a title may come."""
+        """The first chunks, from which a title may come."""
         return next(filter(None, items_of(self._path)), [])
 
 
@@ -250,13 +250,13 @@ def _rag_chunk(chunk: dict[str, Any], order: int) -> RagChunk:
 
 
 def _wanted(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those without a stop phrase."""
+    """The chunks that hold no stop phrase."""
     phrases = [phrase.lower() for phrase in get_settings().stop_phrases]
     return [chunk for chunk in chunks if not any(phrase in chunk["content"].lower() for phrase in phrases)]
 
 
 def title_of(meta: dict[str, Any], chunks: Sequence[dict[str, Any]], uri: str) -> str:
-    """What its metadata says, else the heading that its first chunks stand below, else the name of the file."""
+    """The title in the metadata, else the heading that the first chunks stand below, else the name of the file."""
     given = str(meta.get("title") or "").strip()
     headings = (heading for chunk in chunks[:3] for heading in chunk["metadata"].get("headings") or [])
     return given or next(headings, "") or name_at(uri)

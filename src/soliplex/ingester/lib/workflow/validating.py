@@ -51,7 +51,7 @@ async def validate_document(
 
 
 async def _validate(path: Path, name: str, document: Document, processes: ProcessPool) -> Validated:
-    """In a process of its own, since a file made to crash its readers may do so; short texts, which cannot, here."""
+    """Validate in a process of its own, which a harmful file may crash; short texts, which cannot do harm, here."""
     kind = media_type(document.mime_type)
     # XML is checked by a parser written in C.
     if is_text(kind) and kind not in XML and document.file_size is not None and document.file_size <= SHORT:

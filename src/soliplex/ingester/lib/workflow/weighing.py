@@ -16,7 +16,7 @@ from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.sql import SQL
 
 BYTES_OF_A_CHUNK: Final = 200
-"""Of a plain text, cut small. Other documents have more bytes for each chunk."""
+"""Bytes of a chunk of plain text that is cut small. Other documents have more bytes for each chunk."""
 
 
 async def chunks_of(steps: Sequence[ClaimedStep]) -> list[int]:

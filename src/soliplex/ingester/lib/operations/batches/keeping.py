@@ -13,7 +13,7 @@ class BatchKeeper:
 
     def work_ended(self, batch_ids: list[int], now: datetime) -> Script[None]:
         """Complete these batches, where no other group is still open."""
-        # Held first: of two groups that end at once, the second must see that the first has.
+        # The batches are held first: of two groups that end at once, the second must see that the first has ended.
         yield SQL.lock_batches(ids=batch_ids)
         yield SQL.complete_batches(ids=batch_ids, now=now)
 

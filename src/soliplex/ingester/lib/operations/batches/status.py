@@ -21,7 +21,7 @@ class BatchStatus:
 
     batch: DocumentBatch
     document_count: int
-    """How many contents; one that lives at several URIs counts once."""
+    """How many documents the batch has; one that lives at several URIs counts once."""
     workflow_count: dict[RunStatus, int]
     """How many documents are in each status, by their newest runs; those without a run are in none."""
     workflows: list[WorkflowRun]

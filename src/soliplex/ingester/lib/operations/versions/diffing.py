@@ -1,7 +1,7 @@
 """What differs between two versions: their text line by line, and their chunks by identity.
 
-How much work that is, those decide who wrote the documents: so large ones are compared apart (`apart.py`), where the
-answer is written as JSON too. Nothing of their size is then left for this process to do.
+How much work a comparison is depends on the documents: so large ones are compared in another process (`apart.py`),
+which also writes the answer as JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from soliplex.ingester.lib.visible import visible
 CONTEXT: Final = 3
 """Lines that are shown around a change."""
 SMALL: Final = 256 << 10
-"""Bytes of all that is compared up to which a thread does it sooner than a process would be there."""
+"""Bytes of all that is compared, up to which a thread is sooner done than another process would have started."""
 LARGEST: Final = 64 << 20
 """Bytes of one side, text or chunks, that are compared at all."""
 
@@ -96,7 +96,7 @@ class _Pair(NamedTuple):
 
 
 def _configurations(kind: ArtifactType, older: Sequence[Made], newer: Sequence[Made]) -> _Pair | None:
-    """The newest that both were made under; else the newest of each."""
+    """The newest configuration under which both sides were made; else the newest of each."""
     before = [made.step_config_id for made in older if made.artifact_type is kind]
     after = [made.step_config_id for made in newer if made.artifact_type is kind]
     if not before or not after:
@@ -119,7 +119,7 @@ class _Sides:
     """All that is needed to compare two versions."""
 
     place: tuple[str, str, int, str, int, str]
-    """As `VersionDiff` begins."""
+    """The first fields of the `VersionDiff`."""
     texts: _Both
     chunks: _Both | None
     context: int
@@ -178,7 +178,7 @@ def _diff_chunks(both: _Both) -> ChunkDiff:
 
 
 def merged_chunks(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[DiffedChunk]:
-    """The chunks of both, once each: in the order of the newer, what was removed where it stood.
+    """The chunks of both versions, once each: in the order of the newer one, a removed chunk where it stood.
 
     A chunk is kept if its id is in both, wherever: the same text below the same headings has the same vector.
     """

@@ -88,7 +88,7 @@ async def versions_of(place: Place, *, limit: int, offset: int = 0) -> list[Vers
 
 
 async def find_version(place: Place, version: int) -> Version:
-    """The version with this number; says whether it never was, or is no longer known."""
+    """The version with this number. The errors tell a version that never was from one that is no longer known."""
     rows: Sequence[Row] = []
     if 1 <= version <= place.version:
         rows = await Database.read(SQL.version_of_uri(uri_id=place.id, version=version))

@@ -19,11 +19,11 @@ from typing import Final, NamedTuple, override
 LARGEST_STRETCH: Final = 1_000_000
 """Lines of the one times lines of the other, of a stretch that is compared line by line."""
 MOST_COMPARED: Final = 30_000_000
-"""The same for all stretches of two texts together: some seconds."""
+"""The limit for all stretches of two texts together: some seconds of work."""
 
 
 class Block(NamedTuple):
-    """So many equal lines, and where they begin in each text."""
+    """A stretch of equal lines: how many, and where they begin in each text."""
 
     old: int
     new: int

@@ -1,6 +1,6 @@
 """Going back: the URI gets the content of an earlier version again, as a new version.
 
-One transaction changes the URI, adds to the history and starts the runs that bring the RAG databases after:
+One transaction changes the URI, adds to the history and starts the runs that bring the RAG databases up to date:
 
     look up the version ──▶ [ hold the content ─▶ change the URI ─▶ history ─▶ runs ] ──▶ workers store it
                              one transaction: all of it or nothing
@@ -81,7 +81,7 @@ async def roll_back(
 
 
 class _ChangedMeanwhileError(Exception):
-    """The URI was no longer what it had been, once it was held."""
+    """The URI had changed by the time it was held."""
 
 
 def _unchanged(place: Place, version: int) -> RolledBack:

@@ -19,7 +19,7 @@ from soliplex.ingester.lib.parsing.local.regions import RegionDetector
 from soliplex.ingester.lib.parsing.local.tables import is_full_grid
 
 TEXT_IN_FIGURE: Final = 8
-"""Lines of text in a region from which on it is no figure: 3 of 11 documents lost nearly all text to such ones."""
+"""A region with so many lines of text is no figure, whatever the model says: its text would be lost."""
 MOST_OF_PAGE: Final = 0.3
 MOST_OF_TEXT: Final = 0.5
 """Share of a page's text that is neither in its margins nor in figures; less, and the model has mistaken the page."""

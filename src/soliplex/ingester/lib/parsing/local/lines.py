@@ -21,14 +21,14 @@ from docling_core.types.doc.page import TextCell
 CONFIDENCE: Final = 0.9
 """Above the thresholds that docling drops clusters below: these are made of text, which is there."""
 LARGER: Final = 1.15
-"""Of the size of most text, from which on a line is a heading whatever its weight."""
+"""A line that is so many times as large as most text is a heading, whatever its weight."""
 NOT_SMALLER: Final = 0.95
 """A heavier line that is smaller than most text is the name of an author, or a note."""
 LONGEST_HEADING: Final = 120
 HEADING_LINES: Final = 2
 SAME_LINE: Final = 0.5
 NEXT_LINE: Final = 0.8
-"""Of a line's height: the gap to the line before it in the same paragraph is smaller."""
+"""The gap between two lines of one paragraph is less than this share of a line's height."""
 SAME_SIZE: Final = 1.12
 MARGIN: Final = 0.07
 """Share of the page's height that its header and its footer may take."""
@@ -84,7 +84,7 @@ class Line:
 
 
 def lines_of(page: Page, size: Size) -> list[Line]:
-    """As the page holds them, which may be in pieces."""
+    """The lines of the page. A line may come in several pieces."""
     lines = _read(page.cells, size)
     words = _read(page.parsed_page.word_cells, size) if page.parsed_page else []
     return [_with_lightest_font(line, words) if line.style.is_heavy else line for line in lines]

@@ -85,7 +85,7 @@ class LocalParser:
             raise
 
     def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
-        """The same for a caller that has a process to itself."""
+        """As `parse`, for a caller that has a process to itself."""
         if find_spec("docling") is None:
             raise ParserMissingError("the local parser is not installed; pip install 'soliplex-ingester[local]'")
         os.environ.update(_OFFLINE)  # read when docling is first imported, by what it imports
@@ -148,7 +148,7 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
 
 
 def _converted_pdf(path: Path, options: ParseOptions) -> DoclingDocument:
-    """By docling's own reader, or by PDFium where that cannot read the file."""
+    """Convert a PDF by docling's own reader, or by PDFium where docling's cannot read the file."""
     try:
         return _converted(path, "application/pdf", options)
     except ParseFailedError:
@@ -278,7 +278,7 @@ def _convert(source: Path | DocumentStream, options: ParseOptions) -> Conversion
     except MemoryError:
         raise
     except Exception as exc:
-        # Its back ends raise whatever they trip over, and the document stays as it is.
+        # docling's back ends may raise anything, and another attempt would raise it again.
         raise unreadable(Path(source.name).suffix, reader="docling", detail=f"{type(exc).__name__}: {exc}") from exc
 
 

@@ -20,9 +20,9 @@ from docling_core.types.doc.items.table.table_data import TableCell
 from docling_core.types.doc.labels import DocItemLabel
 
 SAME_LINE: Final = 0.5
-"""Of a word's height: the middles of words on one line are nearer to each other."""
+"""The middles of words on one line are nearer to each other than this share of a word's height."""
 SAME_CELL: Final = 0.7
-"""Of a word's height: the gap between words of one cell is narrower. A space is about a third."""
+"""The gap between words of one cell is narrower than this share of a word's height. A space is about a third."""
 CROSSED_BY: Final = 0.1
 """Share of rows that may reach across a gap between columns: headers and sums do."""
 
