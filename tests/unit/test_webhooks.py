@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
@@ -14,7 +15,7 @@ from soliplex.ingester.lib.webhooks.circuits import Circuits
 from soliplex.ingester.lib.webhooks.delivering import Courier
 from soliplex.ingester.lib.webhooks.settling import MOST_TRIES_KEPT, Message, Settled
 from soliplex.ingester.lib.webhooks.signing import headers_for, keys_named
-from soliplex.ingester.lib.webhooks.trying import Try, Verdict
+from soliplex.ingester.lib.webhooks.trying import Try, Verdict, post
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OLD, NEW = "b2xkLWtleS1vbGQta2V5LW9sZC1rZXk=", "bmV3LWtleS1uZXcta2V5LW5ldy1rZXk="
@@ -129,3 +130,16 @@ def test_wrong_settings_are_told_by_name_and_without_the_secret(setting: str, va
     with pytest.raises(InvalidSettings, match=setting.upper()) as caught:
         load_settings(**given)
     assert "secret" not in setting or value not in str(caught.value)
+
+
+async def test_a_receiver_is_given_as_much_time_as_the_setting_says() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(204, stream=httpx.ByteStream(b""))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), timeout=30) as client:
+        tried = await post(client, "https://example.org/x", b"{}", {}, limit=timedelta(minutes=5))
+    assert tried.verdict is Verdict.DELIVERED
+    assert set(asked[0].extensions["timeout"].values()) == {300.0}
