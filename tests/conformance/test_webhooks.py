@@ -17,6 +17,7 @@ from soliplex.ingester.lib.webhooks import (
     NewMessage,
     check_target,
     enqueue,
+    forget_stream,
     get_webhook,
     list_webhooks,
     prepare_sending,
@@ -222,3 +223,13 @@ async def test_those_who_enqueue_at_once_share_a_run_and_every_message_has_its_n
     assert len({each.run_id for each in sent}) == 1
     assert await scalar("SELECT count(DISTINCT sequence) FROM webhookmessage") == 20
     await assert_consistent(database)
+
+
+async def test_a_stream_can_be_forgotten_and_its_run_then_ends(driver: Driver, settings: Settings) -> None:
+    sent, other = await send(settings), await send(settings, stream="job-2")
+    [rest] = await rest_of([sent.run_id], expires_at=START)
+    assert await Database.transact(forget_stream("job-1")) == 1
+    assert rest.next is not None
+    [rest] = await settle([Settled(rest.next, WebhookStatus.DELIVERED, GONE, driver.now())])  # it was on its way
+    assert (rest.next, rest.dead) == (None, 0)
+    assert [each.id for each in (await list_webhooks()).items] == [other.id]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from soliplex.ingester.lib.webhooks import Enqueued, NewMessage, send_webhook
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import Fleet
 from tests.support.receiver import BREAKS_OFF, HANGS, Answer, Receiver, receiver
+from tests.support.serving import serving
 
 ENVIRONMENT = {
     "ALLOW_PRIVATE_ADDRESSES": "true",
@@ -95,3 +99,28 @@ async def test_what_waits_for_its_next_try_survives_its_worker(fleet: Fleet, hoo
 
 async def _is_parked() -> bool:
     return bool(await scalar("SELECT count(*) FROM runstep WHERE available_at IS NOT NULL"))
+
+
+@asynccontextmanager
+async def a_server(folder: Path, url: str) -> AsyncGenerator[None]:
+    """A server with its worker, which is killed at the end of the block."""
+    manager = serving(folder, environment={**ENVIRONMENT, "DOC_DB_URL": url})
+    await asyncio.to_thread(manager.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(manager.__exit__, None, None, None)
+
+
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_a_server_may_be_killed_between_tries(
+    database: None, database_url: str, hooks: Receiver, tmp_path: Path
+) -> None:
+    hooks.answers += [Answer(500), HANGS]
+    sent = await send(hooks)
+    async with a_server(tmp_path / "first", database_url):
+        await hooks.has(deliveries=2)
+    async with a_server(tmp_path / "last", database_url):
+        await hooks.has(taken=len(sent))
+    assert first_arrivals(hooks) == [each.webhook_id for each in sent]
+    assert {delivery.id for delivery in hooks.deliveries[:2]} == {sent[0].webhook_id}

@@ -285,3 +285,29 @@ async def test_a_workflow_reports_its_events_to_receivers(database: None, hooks:
     assert by_type["item_end"].content["data"]["workflow_run_id"] == created.run_ids[0]
     assert "webhook-signature" not in by_type["group_end"].headers
     Webhook(NEW).verify(by_type["item_end"].body, by_type["item_end"].headers)
+
+
+async def test_many_who_enqueue_beside_workers_that_deliver_leave_nothing_behind_and_keep_the_order(
+    database: type[Database], hooks: Receiver
+) -> None:
+    settings = use()
+    hooks.answer = lambda delivery: Answer(500 if len(hooks.deliveries) % 7 == 0 else 204)
+
+    async def send_some(first: int) -> None:
+        for number in range(first, first + 15):
+            await send(hooks, settings, number, stream=f"job-{number % 2}")
+
+    async with working(), working():
+        async with asyncio.TaskGroup() as group:
+            for first in range(0, 60, 15):
+                group.create_task(send_some(first))
+        await until(lambda: scalar("SELECT count(*) = 0 FROM workflowrun WHERE completed_date IS NULL"))
+    for stream in ("job-0", "job-1"):
+        rows = await rows_of(
+            "SELECT webhook_id FROM webhookmessage WHERE stream = :stream AND status = 'DELIVERED' ORDER BY sequence",
+            stream=stream,
+        )
+        sent = [row[0] for row in rows]
+        assert [delivery.id for delivery in hooks.taken if delivery.id in set(sent)] == sent
+    assert len(hooks.taken) == 60
+    await assert_consistent(database)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from soliplex.ingester.lib.guarded_http import (
+    Exempt,
     ForbiddenAddressError,
     GuardedTransport,
     guarded_client,
@@ -161,3 +162,38 @@ async def test_every_spelling_of_this_machine_is_refused(host: str) -> None:
 
 async def test_names_are_resolved_as_the_system_does() -> None:
     assert await resolve("127.0.0.1", 80) == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "is_covered"),
+    [
+        ("hooks.inside.example", "10.9.9.9", True),
+        ("HOOKS.inside.example", "10.9.9.9", True),
+        ("inside.example", "10.9.9.9", False),
+        ("other.example", "10.1.2.3", True),
+        ("other.example", "::ffff:10.1.2.3", True),
+        ("other.example", "10.2.0.1", False),
+        ("other.example", "fd00::7", True),
+        ("other.example", "127.0.0.1", False),
+    ],
+)
+def test_hosts_and_networks_can_be_exempt(host: str, address: str, *, is_covered: bool) -> None:
+    exempt = Exempt.read(["*.inside.example", "10.1.0.0/16", "fd00::/8"], fix="ask")
+    assert exempt.covers(host, address) is is_covered
+
+
+async def test_what_is_exempt_is_reached_and_others_are_told_what_to_do() -> None:
+    names = Names(hooks_example=["10.1.2.3"], other_example=["10.1.2.4"])
+    exempt = Exempt.read(["hooks.example"], fix="name it in the settings")
+    found: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found.append(str(request.url))
+        return httpx.Response(200)
+
+    gate = GuardedTransport(httpx.MockTransport(answer), allow_private=False, exempt=exempt, resolver=names)
+    async with httpx.AsyncClient(transport=gate) as client:
+        await client.post("https://hooks.example/x")
+        with pytest.raises(ForbiddenAddressError, match="name it in the settings"):
+            await client.post("https://other.example/x")
+    assert found == ["https://10.1.2.3/x"]

@@ -70,6 +70,7 @@ class Chat:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: openai.AsyncOpenAI | None = None
         self._room = asyncio.Semaphore(settings.llm_concurrency)
+        self._opening = asyncio.Lock()
 
     async def ask(self, *, use: str, system: str, user: str, timeout: timedelta) -> str:  # noqa: ASYNC109  as asked
         """The answer within the time limit, which counts from the moment the question is sent, retries included."""
@@ -106,7 +107,7 @@ class Chat:
     async def _within(
         self, limit: timedelta, use: str, messages: Sequence[Message], answer: type[BaseModel] | None = None
     ) -> str:
-        client = self._connected()
+        client = await self._connected()
         async with self._room:
             try:
                 async with asyncio.timeout(limit.total_seconds()):
@@ -144,12 +145,16 @@ class Chat:
             raise UnusableAnswerError(use, "the server answered without a text")
         return text
 
-    def _connected(self) -> openai.AsyncOpenAI:
+    async def _connected(self) -> openai.AsyncOpenAI:
         loop = asyncio.get_running_loop()
-        if self._client is None or loop is not self._loop:
-            self._loop, self._room = loop, asyncio.Semaphore(self._settings.llm_concurrency)
-            self._client = _client_for(self._settings)
-        return self._client
+        if loop is not self._loop:
+            self._loop, self._client = loop, None
+            self._room, self._opening = asyncio.Semaphore(self._settings.llm_concurrency), asyncio.Lock()
+        async with self._opening:
+            if self._client is None:
+                # In a thread: the library takes a second to import, and its certificates a tenth to read.
+                self._client = await asyncio.to_thread(_client_for, self._settings)
+            return self._client
 
 
 class _Counted:

@@ -29,6 +29,7 @@ from soliplex.ingester.lib.webhooks.enqueueing import (
     Enqueued,
     Sending,
     enqueue,
+    forget_stream,
     prepare_sending,
     send_webhook,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Sending",
     "check_target",
     "enqueue",
+    "forget_stream",
     "get_webhook",
     "list_webhooks",
     "prepare_sending",

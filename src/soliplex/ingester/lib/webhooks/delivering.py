@@ -78,6 +78,8 @@ class Courier:
         """What each run comes to: None, when all its messages are delivered, a wish to go on later, or an error."""
         rests = await rest_of(runs, expires_at=expiry(self._settings, self._clock()))
         at_once = min(self._settings.webhook_host_concurrency, len(runs))
+        # In a thread: it reads files for a tenth of a second.
+        self._tls = self._tls or await asyncio.to_thread(httpx.create_ssl_context)
         async with AsyncExitStack() as stack:
             # One client for each place: a pool of many connections looks at all of them before each request.
             clients = [await stack.enter_async_context(self._client()) for _ in range(at_once)]
@@ -86,7 +88,6 @@ class Courier:
 
     def _client(self) -> httpx.AsyncClient:
         """A client for one call. One that lives longer would try connections that servers have closed meanwhile."""
-        self._tls = self._tls or httpx.create_ssl_context()
         return guarded_client(
             allow_private=self._settings.allow_private_addresses,
             exempt=exempt_targets(self._settings),

@@ -33,6 +33,8 @@ def webhook_workflow() -> WorkflowDefinition:
         method="soliplex.ingester.lib.webhooks.delivering.deliver",
         # What a receiver does is no error of the step; these are for troubles of our own.
         retries=50,
+        # Far more than a call takes: neither a setting for other steps nor a slow receiver ends it.
+        timeout=timedelta(hours=1),
         backoff=Backoff(timedelta(seconds=2), timedelta(minutes=5)),
     )
     return workflow_from_steps(WORKFLOW_ID, [step], name="Deliver webhooks")
@@ -97,6 +99,15 @@ def enqueue(sending: Sending, message: NewMessage) -> Script[Enqueued]:
         expires_at=expiry(sending.settings, sending.now),
     )
     return Enqueued(rows[0]["id"], webhook_id, run_id, is_new=True)
+
+
+def forget_stream(stream: str) -> Script[int]:
+    """Delete the messages of a stream, as a part of a transaction; how many there were.
+
+    One that is on its way arrives. Its run finds nothing more to deliver, and ends.
+    """
+    yield SQL.hold_streams(streams=[stream])
+    return len((yield SQL.delete_stream(stream=stream)))
 
 
 def expiry(settings: Settings, now: datetime) -> datetime:

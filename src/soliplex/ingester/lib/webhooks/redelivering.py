@@ -15,7 +15,7 @@ from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database, RunStatus, WebhookStatus
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.transactions import Row, Script, single
+from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.webhooks.enqueueing import Sending, expiry, prepare_sending, start_delivering
 from soliplex.ingester.lib.webhooks.sql import SQL
 from soliplex.ingester.lib.wf.operations.groups import retry_script
@@ -39,7 +39,7 @@ async def redeliver_dead(
     """Try again all dead letters that were given up at that moment or later; run by run, each in a transaction."""
     sending = await prepare_sending(settings, now=now or utcnow())
     first, after, count = since or _BEGINNING, 0, 0
-    while rows := await Database.transact(single(SQL.runs_with_dead_letters(since=first, after=after))):
+    while rows := await Database.read(SQL.runs_with_dead_letters(since=first, after=after)):
         for row in rows:
             count += await Database.transact(_redeliver_run(sending, row["first_id"], first))
         after = rows[-1]["run_id"]

@@ -66,7 +66,7 @@ async def post(
     """Send a message once. Never raises for what a receiver does."""
     try:
         async with asyncio.timeout(limit.total_seconds()):
-            return await _answered(client, url, body, headers)
+            return await _answered(client, url, body, headers, limit)
     except TimeoutError:
         return _in_vain(f"no answer within {limit.total_seconds():g} seconds")
     except ForbiddenAddressError as exc:
@@ -86,8 +86,12 @@ def _in_vain(error: str) -> Try:
     return Try(Verdict.AGAIN, host_works=False, error=storable_text(error)[:KEPT_OF_ANSWER])
 
 
-async def _answered(client: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[str, str]) -> Try:
-    async with client.stream("POST", url, content=body, headers=dict(headers)) as response:
+async def _answered(
+    client: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[str, str], limit: timedelta
+) -> Try:
+    # The client's own limit on silence may be shorter than what a receiver is given.
+    timeout = limit.total_seconds()
+    async with client.stream("POST", url, content=body, headers=dict(headers), timeout=timeout) as response:
         answer = await _beginning(response)
     status = response.status_code
     is_gone = status == HTTPStatus.GONE

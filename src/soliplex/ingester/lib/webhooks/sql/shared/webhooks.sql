@@ -21,6 +21,9 @@ VALUES (:webhook_id, CAST(:stream AS varchar),
         :event_type, :body, :secret, 'PENDING', :now, :expires_at, 0, '[]')
 RETURNING id;
 
+-- :name delete_stream
+DELETE FROM webhookmessage WHERE stream = :stream RETURNING id;
+
 -- The first message that each of the runs has still to deliver.
 -- :name next_messages
 SELECT {message}
