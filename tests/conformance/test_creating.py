@@ -182,3 +182,10 @@ async def test_groups_are_created_at_once_without_disturbing_one_another(databas
     assert await scalar("SELECT count(*) FROM runstep") == 8 * 20 * 2
     await assert_consistent()
     assert len(await driver.drain()) == 320
+
+
+async def test_a_run_of_very_many_steps_is_created_by_looking_each_edge_up(driver: Driver) -> None:
+    """Where pairs of steps were looked up among the edges, this took minutes."""
+    created = await driver.start(linear(*(f"s{number}" for number in range(1_000))))
+    assert await scalar("SELECT count(*) FROM runstepdependency") == 999
+    assert len(await driver.statuses(created.run_ids[0])) == 1_000

@@ -36,12 +36,15 @@ SELECT r.id, json_extract(t.value, '$.number'), json_extract(t.value, '$.name'),
  WHERE r.run_group_id = :group_id AND r.id >= :first_id
  ORDER BY r.id, t.key;
 
--- As insert_steps.
+-- As insert_steps. CROSS JOIN keeps SQLite from choosing another order: it would look for each pair of steps among the
+-- edges, and a run of 600 steps would take a minute.
 -- :name insert_edges
 INSERT INTO runstepdependency (depends_on_id, step_id)
 SELECT a.id, b.id
   FROM workflowrun r
        CROSS JOIN json_each(:edges) e
-       JOIN runstep a ON a.workflow_run_id = r.id AND a.workflow_step_number = json_extract(e.value, '$[0]')
-       JOIN runstep b ON b.workflow_run_id = r.id AND b.workflow_step_number = json_extract(e.value, '$[1]')
- WHERE r.run_group_id = :group_id AND r.id >= :first_id;
+       CROSS JOIN runstep a
+       CROSS JOIN runstep b
+ WHERE r.run_group_id = :group_id AND r.id >= :first_id
+   AND a.workflow_run_id = r.id AND a.workflow_step_number = json_extract(e.value, '$[0]')
+   AND b.workflow_run_id = r.id AND b.workflow_step_number = json_extract(e.value, '$[1]');
