@@ -379,3 +379,16 @@ async def test_a_claim_that_finds_nothing_says_when_something_falls_due(driver: 
     assert (await ops.claim_steps("me", ops.Pool(), 5, now=driver.now())).next_due == due
     await driver.drain()
     assert (await ops.claim_steps("me", ops.Pool(), 5, now=driver.now())).next_due is None
+
+
+async def test_a_step_with_a_priority_of_its_own_goes_before_or_after_others(driver: Driver) -> None:
+    flow = workflow(
+        {
+            "low": {"depends_on": [], "priority": -5, "type": "t"},
+            "usual": {"depends_on": [], "type": "t"},
+            "high": {"depends_on": [], "priority": 7, "type": "t"},
+        }
+    )
+    await driver.start(flow, priority=2**31 - 3)
+    steps = await driver.claim()
+    assert [step.name for step in steps] == ["high", "usual", "low"]

@@ -9,8 +9,10 @@ from itertools import pairwise
 import pytest
 from sqlmodel import col, select
 
-from soliplex.ingester.lib.models import Database, WorkerCheckin
+from soliplex.ingester.lib.models import Database, RunStatus, WorkerCheckin
 from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.abandoned import Abandoned
+from soliplex.ingester.lib.wf.operations.claim import OF_A_PROCESS
 from soliplex.ingester.lib.wf.operations.workers import DEATHS, FORGIVEN_DEATHS, MOST_DEATHS
 from tests.support.engine import (
     START,
@@ -287,3 +289,19 @@ async def test_silent_workers_are_found_by_a_naive_moment_which_is_local_time(dr
     async with Database.session(read_only=True) as session:
         found = (await session.exec(select(WorkerCheckin).where(col(WorkerCheckin.last_checkin) < cutoff))).all()
     assert [each.id for each in found] == (["old"] if seconds > 0 else [])
+
+
+async def test_steps_of_a_process_that_is_gone_fail_after_a_while(driver: Driver) -> None:
+    gone, here = f"{OF_A_PROCESS}gone", f"{OF_A_PROCESS}here"
+    created = await driver.start(workflow({"a": {"type": gone}}), 2)
+    mine = await driver.start(workflow({"a": {"type": here}}, workflow_id="mine"))
+    await ops.check_in("worker", meta={"process": here}, now=driver.now())
+    abandoned = Abandoned(timedelta(hours=1), driver.now)
+    assert await abandoned.fail_those_due() == 0
+    driver.pass_time(timedelta(hours=1))
+    assert await abandoned.fail_those_due() == 2
+    failed = await driver.run(created.run_ids[0])
+    assert failed.status == RunStatus.FAILED
+    assert "the process that had the function of this step is gone" in (failed.status_message or "")
+    assert (await driver.run(mine.run_ids[0])).status == RunStatus.PENDING
+    await assert_consistent()

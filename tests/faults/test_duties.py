@@ -42,6 +42,7 @@ OF_ALL: Final = frozenset(
         "signals",
         "deadlines",
         "orphans",
+        "abandoned",
         "prune",
         "schedules",
         "progress",

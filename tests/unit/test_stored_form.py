@@ -64,6 +64,8 @@ def workflows(draw: st.DrawFn) -> WorkflowDefinition:
                 repeat=draw(st.none() | st.builds(Repeat, until=conditions, max=st.integers(1, 9), delay=durations)),
                 max_failures=draw(st.none() | st.integers(0, 9)) if is_map else None,
                 gather=draw(st.booleans()) if is_map else True,
+                priority=draw(st.integers(-1_000, 1_000)),
+                expected_items=draw(st.none() | st.integers(0, 9)) if is_map else None,
             )
         )
     handler = EventHandler(name="h", method=METHOD, retries=2, parameters={"p": 1})

@@ -53,6 +53,7 @@ _STEP_KEYS: Final = (
     "tolerant",
     "max_failures",
     "gather",
+    "priority",
 )
 _REPEAT_KEYS: Final = ("until", "max", "delay")
 _BACKOFF_KEYS: Final = ("first", "longest", "factor", "jitter")
@@ -72,7 +73,10 @@ _JSON_STEP_KEYS: Final = (
     "tolerant",
     "max_failures",
     "gather",
+    "priority",
 )
+HIGHEST_PRIORITY: Final = 1_000
+"""Of a step, on either side of 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,8 @@ class StepDefinition:
     """How many tasks of a map step may fail before the step does. None: the step fails with its first task."""
     gather: bool = True
     """Whether the output of a map step is the list of what its tasks gave. If not, the step has no output."""
+    priority: int = 0
+    """Added to the run's: of what is ready, the highest goes first."""
     expected_items: int | None = None
     """How many items a map step has: with any other number it fails. None: any number."""
 
@@ -346,6 +352,8 @@ def _note_contradictions(entry: _PlacedStep, keys: Collection[str], source: Sour
     _note_names_out_of_reach(entry, keys, source)
     if step.retries < 1:
         source.note(where, f"has {step.retries} retries; give at least 1, the first attempt")
+    if abs(step.priority) > HIGHEST_PRIORITY:
+        source.note(where, f"has priority {step.priority}; give one from {-HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}")
     if step.timeout is not None and step.timeout <= timedelta(0):
         source.note(where, "has no time to run in; give a timeout above 0, or None")
 
@@ -403,6 +411,7 @@ def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinit
         repeat=_read_repeat(fields),
         max_failures=_read_max_failures(fields),
         gather=fields.flag("gather") if "gather" in fields else True,
+        priority=fields.integer("priority", 0, at_least=-HIGHEST_PRIORITY, at_most=HIGHEST_PRIORITY),
     )
 
 
@@ -558,6 +567,7 @@ def _read_json_step(fields: Fields) -> StepDefinition:
         repeat=_read_repeat(fields),
         max_failures=_read_max_failures(fields),
         gather=fields.flag("gather") if "gather" in fields else True,
+        priority=fields.integer("priority", 0, at_least=-HIGHEST_PRIORITY, at_most=HIGHEST_PRIORITY),
     )
 
 

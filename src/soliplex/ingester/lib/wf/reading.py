@@ -169,13 +169,14 @@ class Fields:
             self.note(key, f"is {shown(value)}; give a dotted path, such as package.module.function")
         return value
 
-    def integer(self, key: str, default: int, *, at_least: int) -> int:
+    def integer(self, key: str, default: int, *, at_least: int, at_most: int = 2**31 - 1) -> int:
         value = self.raw(key)
         if value is None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and at_least <= value < 2**31:
+        if isinstance(value, int) and not isinstance(value, bool) and at_least <= value <= at_most:
             return value
-        self.note(key, f"is {shown(value)}; give a whole number of at least {at_least}")
+        bounds = f"of at least {at_least}" if at_most == 2**31 - 1 else f"from {at_least} to {at_most}"
+        self.note(key, f"is {shown(value)}; give a whole number {bounds}")
         return default
 
     def number(self, key: str, default: float) -> float:

@@ -32,6 +32,7 @@ from uuid import uuid4
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.resident import resident_of
 from soliplex.ingester.lib.wf import operations, outside
+from soliplex.ingester.lib.wf.abandoned import PROCESS, Abandoned
 from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
@@ -42,7 +43,7 @@ from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.memory import give_memory_back
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
-from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, priorities_of_ready
+from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS, Claim, Pool, priorities_of_ready
 from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
@@ -63,6 +64,7 @@ SWEEP_LOCKS_EVERY: Final = 60.0
 GIVE_MEMORY_BACK_EVERY: Final = 5.0
 PRUNE_EVERY: Final = 300.0
 START_DUE_EVERY: Final = 1.0
+LOOK_FOR_ABANDONED_EVERY: Final = 60.0
 BETWEEN_LOOKS_FOR_MORE_URGENT: Final = 0.05
 BETWEEN_LOOKS_FOR_SIGNALS: Final = 0.01
 
@@ -154,6 +156,7 @@ class Worker:
         self._signal_bell = Doorbell(lambda kind: kind == SIGNALS)
         self._signal_rings_seen = 0
         self._reports = current_wiring().kept(Reports)
+        self._abandoned = Abandoned(timedelta(seconds=self.config.step_patience), clock)
 
     @property
     def is_idle(self) -> bool:
@@ -216,6 +219,7 @@ class Worker:
             self._every(self.config.liveness_interval, "deadlines", self._end_overdue_runs),
             self._every(self.config.liveness_interval, "orphans", self._cancel_orphaned_runs),
             self._every(min(self.config.checkin_timeout / 4, 60), "reap silent", self._reap_silent),
+            self._every(LOOK_FOR_ABANDONED_EVERY, "abandoned", self._fail_abandoned),
             self._every(SWEEP_LOCKS_EVERY, "sweep locks", self._sweep_locks),
             self._every(PRUNE_EVERY, "prune", self._prune),
             self._every(START_DUE_EVERY, "schedules", self._start_due),
@@ -370,7 +374,11 @@ class Worker:
 
     async def _check_in(self) -> None:
         memory = resident_of(os.getpid())
-        meta = {"consumers": dict(self.config.consumers), "memory": memory._asdict() if memory else {}}
+        meta = {
+            "consumers": dict(self.config.consumers),
+            "memory": memory._asdict() if memory else {},
+            PROCESS: THIS_PROCESS,
+        }
         await operations.check_in(self.id, hostname=socket.gethostname(), pid=os.getpid(), meta=meta, now=self._clock())
 
     async def _refresh_locks(self) -> None:
@@ -421,6 +429,9 @@ class Worker:
 
     async def _cancel_orphaned_runs(self) -> None:
         await operations.cancel_orphaned_runs(now=self._clock())
+
+    async def _fail_abandoned(self) -> None:
+        await self._abandoned.fail_those_due()
 
     async def _reap_silent(self) -> None:
         silent = self._silences.note(await operations.last_checkins(), time.monotonic())

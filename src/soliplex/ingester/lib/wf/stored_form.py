@@ -148,8 +148,9 @@ def _packed_step(step: StepDefinition) -> dict[str, Any]:
         "repeat": _packed_repeat(step.repeat),
         "max_failures": step.max_failures,
         "gather": step.gather,
-        # Left out where it says nothing: workflows that were stored before it was known keep their hash.
+        # Left out where they say nothing: workflows that were stored before these were known keep their hash.
         **({} if step.expected_items is None else {"expected_items": step.expected_items}),
+        **({} if step.priority == 0 else {"priority": step.priority}),
     }
 
 
@@ -192,6 +193,7 @@ def _step(data: Mapping[str, Any]) -> StepDefinition:
         max_failures=data["max_failures"],
         gather=data["gather"],
         expected_items=data.get("expected_items"),
+        priority=data.get("priority", 0),
     )
 
 

@@ -54,6 +54,7 @@ class StepOptions(TypedDict, total=False):
     max_attempts: int
     timeout: Seconds
     optional: bool
+    priority: int
 
 
 class MapOptions(StepOptions, total=False):
@@ -78,6 +79,7 @@ class FlowStep:
     max_attempts: int | None = None
     timeout: Seconds | None = None
     optional: bool = False
+    priority: int = 0
     tolerant: bool = False
     max_failures: int | None = None
     gather: bool = True
@@ -207,6 +209,7 @@ class Flow:
             map=mapped,
             timeout=None if timeout is None else check_duration("timeout", timeout),
             optional=step.optional,
+            priority=step.priority,
             when=_condition(step.name, "when", step.when),
             repeat=_repeat(step),
             max_failures=_max_failures(step),

@@ -34,7 +34,8 @@ BY_NAME: Final = "@"
 """Steps whose type begins with this are taken only by who asks for the type by its name."""
 KEEPS_PLACE: Final = timedelta(seconds=4)
 """How long one who waits for a resource keeps the place in the queue without asking again: several looks."""
-THIS_PROCESS: Final = f"{BY_NAME}process:{uuid4().hex}"
+OF_A_PROCESS: Final = f"{BY_NAME}process:"
+THIS_PROCESS: Final = f"{OF_A_PROCESS}{uuid4().hex}"
 """The type of steps whose functions exist in this process alone: its workers take them, and no others."""
 
 

@@ -335,6 +335,7 @@ def _templates(start: Start, config_ids: Mapping[str, int]) -> list[dict[str, An
             "optional": step.optional,
             "max_failures": step.max_failures,
             "gather": step.gather,
+            "priority": step.priority,
         }
         for number, step in enumerate(start.workflow.steps, start=1)
     ]

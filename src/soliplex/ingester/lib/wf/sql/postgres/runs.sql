@@ -23,13 +23,14 @@ new_run AS (
                          created_date, priority, queue_key, retry, retries, status, status_meta, resource_key,
                          remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, available_at,
                          max_failures, gather)
-    SELECT r.id, t.number, t.name, t.config_id, t.type, t.is_last, :now, r.priority, r.queue_key, 0, t.retries, 'PENDING', '{}',
+    SELECT r.id, t.number, t.name, t.config_id, t.type, t.is_last, :now,
+           LEAST(GREATEST(CAST(r.priority AS bigint) + t.priority, -2147483648), 2147483647), r.queue_key, 0, t.retries, 'PENDING', '{}',
            t.resource_key, t.deps, 0, t.timeout, t.isolation, t.optional,
            CASE WHEN t.deps = 0 THEN CAST(:start_at AS timestamptz) END, t.max_failures, t.gather
       FROM new_run r
            CROSS JOIN jsonb_to_recordset(CAST(:templates AS jsonb))
                 AS t (number int, name text, config_id int, type text, is_last bool, retries int, resource_key text, deps int,
-                      timeout float, isolation text, optional bool, max_failures int, gather bool)
+                      timeout float, isolation text, optional bool, max_failures int, gather bool, priority int)
      ORDER BY r.id, t.number
     RETURNING id, workflow_run_id, workflow_step_number
 ), new_edge AS (

@@ -67,3 +67,7 @@ RETURNING id;
 SELECT s.id, s.lease_token, r.cancel_requested_at IS NOT NULL AS is_stopping
   FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id
  WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL AND s.worker_id = :worker_id;
+
+-- The types of steps that only the processes of living workers take.
+-- :name living_processes
+SELECT DISTINCT worker_meta ->> 'process' AS process FROM workercheckin WHERE worker_meta ->> 'process' IS NOT NULL;
