@@ -18,6 +18,9 @@ from soliplex.ingester import (
     RunFailed,
     Workflow,
     WorkflowDefinition,
+    list_schedules,
+    schedule,
+    unschedule,
 )
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from tests.support import flow_functions
@@ -227,3 +230,12 @@ async def test_many_who_execute_what_is_ready_execute_everything_once(database: 
     counts = await asyncio.gather(*(Executor.execute_pending_tasks() for _ in range(2)))
     assert sum(counts) == 5 * 7
     assert [(await Executor.status(run_id)).status for run_id in run_ids] == ["completed"] * 5
+
+
+async def test_a_flow_is_scheduled_and_unscheduled(database: None) -> None:
+    await lengths.start(TEXT)  # so that it is stored
+    added = await schedule("lengths", "0 6 * * 1-5", TEXT, time_zone="Europe/Paris")
+    assert (added.name, added.workflow_id, added.input) == ("lengths", "lengths", TEXT)
+    assert [each.name for each in await list_schedules()] == ["lengths"]
+    await unschedule("lengths")
+    assert await list_schedules() == []

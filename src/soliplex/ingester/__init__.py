@@ -32,7 +32,18 @@ if TYPE_CHECKING:
     from soliplex.ingester.lib.wf.errors import PermanentError, WorkerLost
     from soliplex.ingester.lib.wf.extensions import own_pool
     from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
-    from soliplex.ingester.lib.wf.flows import Executor, Flow, FlowBuilder, Run, RunFailed, StepOfRun, Workflow
+    from soliplex.ingester.lib.wf.flows import (
+        Executor,
+        Flow,
+        FlowBuilder,
+        Run,
+        RunFailed,
+        StepOfRun,
+        Workflow,
+        list_schedules,
+        schedule,
+        unschedule,
+    )
     from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler, provide
     from soliplex.ingester.lib.wf.isolation import stop_requested
     from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
@@ -101,15 +112,18 @@ __all__ = [
     "create_app",
     "find_strays",
     "get_artifacts",
+    "list_schedules",
     "load_settings",
     "open_embedder",
     "own_pool",
     "provide",
+    "schedule",
     "send_signal",
     "start_fetches",
     "start_run",
     "stop_requested",
     "store_artifact",
+    "unschedule",
 ]
 
 __version__: str
@@ -133,7 +147,18 @@ _ORIGINS = {
     "lib.wf.errors": ("PermanentError", "WorkerLost"),
     "lib.wf.extensions": ("own_pool",),
     "lib.wf.feed": ("ChangeFeed", "Follower"),
-    "lib.wf.flows": ("Executor", "Flow", "FlowBuilder", "Run", "RunFailed", "StepOfRun", "Workflow"),
+    "lib.wf.flows": (
+        "Executor",
+        "Flow",
+        "FlowBuilder",
+        "Run",
+        "RunFailed",
+        "StepOfRun",
+        "Workflow",
+        "list_schedules",
+        "schedule",
+        "unschedule",
+    ),
     "lib.wf.handlers": ("StepContext", "Weights", "batch_handler", "provide"),
     "lib.wf.isolation": ("stop_requested",),
     "lib.wf.metrics": ("PrometheusMetrics",),

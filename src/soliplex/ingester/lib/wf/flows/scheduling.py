@@ -1,0 +1,34 @@
+"""Flows that are started again and again, at the times that a cron expression gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from soliplex.ingester.lib.models import Schedule
+from soliplex.ingester.lib.wf import operations
+
+
+async def schedule(
+    slug: str,
+    cron: str,
+    input: Any = None,  # noqa: A002  as everywhere
+    *,
+    name: str | None = None,
+    time_zone: str = "UTC",
+    catch_up: bool = True,
+) -> Schedule:
+    """Start the flow at every due time, once, whichever worker notices it. `name` is the schedule's; else it is the slug.
+
+    What was due while no worker was there is started once, late, with `catch_up`; else it is counted as missed.
+    """
+    return await operations.add_schedule(name or slug, slug, cron, time_zone=time_zone, input=input, catch_up=catch_up)
+
+
+async def unschedule(name: str) -> None:
+    """Forget a schedule. Runs that it has started go on."""
+    await operations.remove_schedule(name)
+
+
+async def list_schedules() -> list[Schedule]:
+    """All schedules, by name."""
+    return await operations.list_schedules()
