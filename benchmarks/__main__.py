@@ -23,6 +23,7 @@ BENCHMARKS: Final[dict[str, tuple[DatabaseKind, ...]]] = {
     "engine": DATABASES,
     "api": DATABASES,
     "webhooks": DATABASES,
+    "flows": DATABASES,
     "pipeline": ("sqlite",),  # what takes its time there is not the database
 }
 

@@ -131,6 +131,18 @@ def test_the_quick_form_of_the_api_s_benchmark_gives_every_figure() -> None:
 @pytest.mark.slow
 @pytest.mark.sqlite
 @pytest.mark.timeout(300)
+def test_the_quick_form_of_the_flows_benchmark_gives_every_figure() -> None:
+    command = [sys.executable, "-m", "benchmarks.flows", "--database", "sqlite", "--quick", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    measured = json.loads(done.stdout)
+    assert measured["failed"] == {}
+    for name in ("dag_steps_per_second", "map_tasks_per_second", "hello_latency_ms"):
+        assert measured[name] > 0, name
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite
+@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_webhooks_benchmark_gives_every_figure() -> None:
     command = [sys.executable, "-m", "benchmarks.webhooks", "--database", "sqlite", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)

@@ -17,7 +17,7 @@ async def schedule(
     time_zone: str = "UTC",
     catch_up: bool = True,
 ) -> Schedule:
-    """Start the flow at every due time, once, whichever worker notices it. The schedule's name is the slug, unless given.
+    """Start the flow at every due time, once, whichever worker notices it. `name` is the schedule's, else the slug is.
 
     What was due while no worker was there is started once, late, with `catch_up`; else it is counted as missed.
     """
