@@ -86,11 +86,14 @@ class Registry:
         return self._registered.get(workflow_id) or index.by_id.get(workflow_id) or index.refuse(workflow_id)
 
     def find_workflow(self, workflow_id: str) -> WorkflowDefinition | None:
-        """As `workflow`; None where neither a file nor code defines it."""
-        try:
-            return self.workflow(workflow_id)
-        except UnknownDefinitionError:
-            return None
+        """As `workflow`; None where neither a file nor code defines it.
+
+        Asked for every run of a flow that is stored: looking for similar names would take longer than the flow's steps.
+        """
+        self._refresh_when_due()
+        index = self._workflows
+        found = self._registered.get(workflow_id) or index.by_id.get(workflow_id)
+        return found or (self.workflow(workflow_id) if index.has_unusable(workflow_id) else None)
 
     def workflows(self) -> tuple[WorkflowDefinition, ...]:
         """Give all workflows, by id."""
@@ -364,6 +367,10 @@ class _Index[D: Definition]:
         for folder in folders:
             self._add_errors(folder)
         self._log_what_is_new(before.errors if before else {})
+
+    def has_unusable(self, definition_id: str) -> bool:
+        """Whether a file that cannot be used should define this id."""
+        return definition_id in self._unusable
 
     def refuse(self, definition_id: str) -> NoReturn:
         """Raise what is wrong with the file that should define this id, or that there is none."""
