@@ -12,5 +12,6 @@ from __future__ import annotations
 from soliplex.ingester.segmenter.articles import Article, cut_into_articles, warnings_about
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_marks
 from soliplex.ingester.segmenter.sizes import ArticleSize, Sizes
+from soliplex.ingester.segmenter.topics import Embed
 
-__all__ = ["Article", "ArticleSize", "PageMark", "Sizes", "cut_into_articles", "page_marks", "warnings_about"]
+__all__ = ["Article", "ArticleSize", "Embed", "PageMark", "Sizes", "cut_into_articles", "page_marks", "warnings_about"]

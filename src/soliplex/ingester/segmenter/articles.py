@@ -9,24 +9,16 @@ its article.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from soliplex.ingester.segmenter.packing import chosen_starts
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_at
 from soliplex.ingester.segmenter.sizes import Sizes, size_of
 from soliplex.ingester.segmenter.titles import group_of, title_of
-from soliplex.ingester.segmenter.topics import topic_starts
+from soliplex.ingester.segmenter.topics import Embed, topic_starts
 from soliplex.ingester.segmenter.units import Unit, units_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-type Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Vectors of texts, a row each; their angles tell how close the texts are in meaning."""
 
 
 @dataclass(frozen=True, slots=True)

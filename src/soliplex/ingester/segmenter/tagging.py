@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, Field, JsonValue, create_model, field_validator
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.segmenter.articles import Article, Embed
+from soliplex.ingester.segmenter.articles import Article
 from soliplex.ingester.segmenter.asking import Asks
 from soliplex.ingester.segmenter.keyphrases import keyphrases
+from soliplex.ingester.segmenter.topics import Embed
 
 if TYPE_CHECKING:
     import numpy as np
