@@ -70,5 +70,7 @@ def warnings_about(articles: Sequence[Article], sizes: Sizes) -> list[str]:
 
 def _article(markdown: str, ordinal: int, units: Sequence[Unit], pages: Sequence[PageMark]) -> Article:
     body = markdown[units[0].start : units[-1].end]
-    first_letter = units[0].start + len(body) - len(body.lstrip())
-    return Article(ordinal, title_of(units, body), group_of(units), page_at(pages, first_letter), body)
+    # Pages begin with a letter, and a heading with the marks before it.
+    first_letter = next((place for place, letter in enumerate(body) if letter.isalnum()), 0)
+    page = page_at(pages, units[0].start + first_letter)
+    return Article(ordinal, title_of(units, body), group_of(units), page, body)

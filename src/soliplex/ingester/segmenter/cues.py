@@ -71,6 +71,8 @@ WEIGHTS: Final = {
     "example": 1.22,
     "shared words": -3.02,
 }
+_TIES: Final = {"goes on": 0.3, "shared words": 1.0}
+"""The weights of what ties a sentence to the one before it, in a text without paragraphs."""
 PLAIN: Final = -0.41
 """What the cues give, on the average, between two plain paragraphs."""
 
@@ -80,6 +82,14 @@ def worth_of_cuts(passages: Sequence[Passage]) -> NDArray[np.float64]:
     import numpy as np  # noqa: PLC0415  only where something is cut
 
     return cues_of(passages) @ np.array(list(WEIGHTS.values())) - PLAIN
+
+
+def ties_of_sentences(passages: Sequence[Passage]) -> NDArray[np.float64]:
+    """By how much each sentence is tied more to the one before it than most are."""
+    import numpy as np  # noqa: PLC0415
+
+    ties = cues_of(passages) @ np.array([_TIES.get(name, 0.0) for name in WEIGHTS])
+    return ties - ties[1:].mean()
 
 
 def cues_of(passages: Sequence[Passage]) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ Lines that belong to no block, such as empty ones, go with the block before them
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ _FRONT_MATTER: Final = re.compile(
     r"---[ \t]*(?:\r\n?|\n)(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL
 )
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP: Final = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^>\n]*>|\\(?=[^\w\s])")
+_MARKUP: Final = re.compile(r"\\([^A-Za-z0-9\s])|[*`~]+|(?<!\w)_+|_+(?!\w)|<[^>\n]*>")
 
 
 class BlockKind(Enum):
@@ -85,7 +86,7 @@ def without_front_matter(markdown: str) -> str:
 
 def plain(text: str) -> str:
     """The text of a line of Markdown, without its markup."""
-    return " ".join(_MARKUP.sub("", _LINK.sub(r"\1", text)).split())
+    return " ".join(html.unescape(_MARKUP.sub(r"\1", _LINK.sub(r"\1", text))).split())
 
 
 def _blocks_after(markdown: str, begins: int) -> Iterator[Block]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Final
 
 from soliplex.ingester.segmenter.markdown_blocks import plain, without_front_matter
@@ -15,6 +16,11 @@ LONGEST: Final = 100
 _BETWEEN_HEADINGS: Final = " > "
 _BETWEEN_SECTIONS: Final = " · "
 _FIRST_WORDS: Final = 10
+_FEWEST_LETTERS: Final = 4
+_LOOKED_AT: Final = 2000
+_MARKS: Final = re.compile(r"^[\s>]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|```\w*|~~~\w*)?(?=\s|$)")
+_RULES: Final = re.compile(r"\|[\s|:-]*|(?:[.\u2026_-]\s?){4,}")
+"""Between the cells of a table, below its header, and before the page numbers of contents."""
 
 
 def group_of(units: Sequence[Unit]) -> str:
@@ -28,7 +34,10 @@ def group_of(units: Sequence[Unit]) -> str:
 
 def title_of(units: Sequence[Unit], body: str) -> str:
     """The headings of the article's sections; where it begins within a section, its first words."""
-    return shortened(_BETWEEN_SECTIONS.join(_sections(units))) if units[0].level else made_of_text(body)
+    if units[0].level:
+        return shortened(_BETWEEN_SECTIONS.join(dict.fromkeys(_sections(units))))
+    made = made_of_text(body)
+    return shortened(made or (units[0].path[-1] if units[0].path else " ".join(body.split())))
 
 
 def _sections(units: Sequence[Unit]) -> list[str]:
@@ -38,11 +47,23 @@ def _sections(units: Sequence[Unit]) -> list[str]:
 
 
 def made_of_text(body: str) -> str:
-    """The first sentence where that is short, else its first words."""
-    text = plain(" ".join(takewhile(str.strip, without_front_matter(body).strip().lstrip("#>-*+| \t").splitlines())))
+    """The first sentence where that is short, else its first words; nothing where there are no words."""
+    lines = [_words_of(line) for line in without_front_matter(body)[:_LOOKED_AT].splitlines()]
+    begun = dropwhile(lambda line: not _says_something(line), lines)
+    text = " ".join(takewhile(bool, begun))
     first = text[: next(sentence_ends(text), len(text))].strip()
     words = first.split()
-    return shortened(first.rstrip(".:;,") if len(words) <= _FIRST_WORDS else " ".join(words[:_FIRST_WORDS]) + " …")
+    return first.rstrip(".:;,\u3002") if len(words) <= _FIRST_WORDS else " ".join(words[:_FIRST_WORDS]) + " …"
+
+
+def _words_of(line: str) -> str:
+    """A line without what marks it as an item, a quotation or a row."""
+    return plain(_RULES.sub(" ", _MARKS.sub("", line)))
+
+
+def _says_something(line: str) -> bool:
+    # A number by itself, or a letter, is what parsers leave of page margins and formulas.
+    return sum(map(str.isalpha, line)) >= _FEWEST_LETTERS
 
 
 def shortened(text: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from soliplex.ingester.segmenter.cues import Passage, worth_of_cuts
+from soliplex.ingester.segmenter.cues import Passage, ties_of_sentences, worth_of_cuts
 from soliplex.ingester.segmenter.markdown_blocks import BlockKind
 from soliplex.ingester.segmenter.sizes import Sizes
 from soliplex.ingester.segmenter.units import Before, Unit
@@ -33,11 +33,12 @@ WITHIN_PARAGRAPH: Final = 1.0
 """By how much the price is higher between two sentences of a paragraph."""
 BETWEEN_SENTENCES: Final = 1.75
 """The price in a text that has no paragraphs: sentences say less each, so that their differences are more."""
-_LEVELS: Final = 13
-_SPAN: Final = 1.5
-"""In a text without paragraphs, prices up to so many times higher and lower are tried."""
+_LOWEST: Final = 1.3
+_HIGHEST: Final = 2.8
+_LEVELS: Final = 15
+"""In a text without paragraphs, so many prices between the lowest and the highest are tried."""
 _LEANING: Final = 0.3
-"""How soon prices further away count less, on a scale of logarithms."""
+"""How soon prices further away from the usual one count less, on a scale of logarithms."""
 _LONGEST_TEXT: Final = 2000
 """Characters of a passage that are embedded."""
 
@@ -59,7 +60,7 @@ def topic_cuts(passages: Sequence[Passage], embed: Embed | None = None) -> list[
     texts = [passage.text[:_LONGEST_TEXT] for passage in passages]
     vectors = _centred(embed(texts) if embed is not None else word_counts(texts))
     if all(passage.goes_on_inside for passage in passages[1:]):
-        return _steadiest(vectors)
+        return _steadiest(vectors, passages)
     return cheapest_cuts(vectors, _prices(passages)[:, None])[0]
 
 
@@ -89,12 +90,12 @@ def _prices(passages: Sequence[Passage]) -> NDArray[np.float64]:
     return np.where(inside, BETWEEN_BLOCKS + WITHIN_PARAGRAPH, BETWEEN_BLOCKS - worth_of_cuts(passages))
 
 
-def _steadiest(vectors: NDArray[np.float64]) -> list[int]:
+def _steadiest(vectors: NDArray[np.float64], passages: Sequence[Passage]) -> list[int]:
     """The cuts of the number that stays the same over the widest range of prices: such a number is the text's own."""
     import numpy as np  # noqa: PLC0415
 
-    away = np.linspace(-np.log(_SPAN), np.log(_SPAN), _LEVELS)
-    ways = cheapest_cuts(vectors, np.tile(BETWEEN_SENTENCES * np.exp(away), (len(vectors), 1)))
+    away = np.linspace(np.log(_LOWEST / BETWEEN_SENTENCES), np.log(_HIGHEST / BETWEEN_SENTENCES), _LEVELS)
+    ways = cheapest_cuts(vectors, BETWEEN_SENTENCES * np.exp(away)[None, :] + ties_of_sentences(passages)[:, None])
     counts = np.array([len(cuts) for cuts in ways])
     votes = np.exp(-((away / _LEANING) ** 2) / 2)
     best = max(set(counts.tolist()), key=lambda count: (float(votes[counts == count].sum()), -count))

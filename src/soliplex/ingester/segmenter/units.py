@@ -17,6 +17,8 @@ from soliplex.ingester.segmenter.sizes import Sizes, size_of
 
 _PARTS_OF_TARGET: Final = 64
 """Neighbouring list items shorter than this part of the target are one unit: a list of 100,000 words stays cheap."""
+_MOST_HEADINGS: Final = 6
+"""That go with the block below them: pages of nothing but headings are cut between these."""
 _LONG_PARAGRAPH: Final = 0.5
 """Of the target. Shorter paragraphs stay whole."""
 
@@ -40,9 +42,9 @@ class Unit:
     size: int
     before: Before
     path: tuple[str, ...] = ()
-    """The headings that it stands below, its own among them."""
+    """The headings that it stands below, the one it begins with among them."""
     level: int = 0
-    """Of the outermost heading that it begins with; 0 where it begins with none."""
+    """Of the heading that it begins with; 0 where it begins with none."""
     heading: str = ""
     """What that heading says."""
     kind: BlockKind = BlockKind.PARAGRAPH
@@ -56,6 +58,9 @@ class _Headed:
     headings: tuple[Block, ...]
     block: Block
     path: tuple[str, ...]
+    """The headings that the block stands below."""
+    first_path: tuple[str, ...]
+    """The headings that all of it stands below: the first of its own, and those above that."""
 
     @property
     def start(self) -> int:
@@ -86,39 +91,47 @@ def _with_front_matter(units: list[Unit]) -> list[Unit]:
 
 
 def _headed(blocks: Sequence[Block]) -> Iterator[_Headed]:
-    """Every block that is no heading, with the headings before it. Headings at the end of the text have none after."""
-    open_headings = list[Block]()
-    waiting = list[Block]()
+    """Every block that is no heading, with the headings before it. Headings that nothing follows come as blocks."""
+    path = list[Block]()
+    waiting = list[tuple[Block, tuple[str, ...]]]()
     for block in blocks:
-        if block.kind is BlockKind.HEADING:
-            # A heading below which nothing stands is a section of its own, unless it has parts.
-            if waiting and waiting[-1].level >= block.level:
-                yield _Headed(tuple(waiting[:-1]), waiting[-1], _path(open_headings))
-                waiting.clear()
-            while open_headings and open_headings[-1].level >= block.level:
-                open_headings.pop()
-            open_headings.append(block)
-            waiting.append(block)
+        if block.kind is not BlockKind.HEADING:
+            headings = tuple(heading for heading, _ in waiting)
+            yield _Headed(headings, block, _texts(path), waiting[0][1] if waiting else _texts(path))
+            waiting.clear()
             continue
-        yield _Headed(tuple(waiting), block, _path(open_headings))
-        waiting.clear()
+        # A heading goes with the next, unless that ends the section around it: parsers of pages often know no levels.
+        if waiting and (waiting[0][0].level > block.level or len(waiting) == _MOST_HEADINGS):
+            yield _bare(waiting)
+            waiting.clear()
+        while path and path[-1].level >= block.level:
+            path.pop()
+        path.append(block)
+        waiting.append((block, _texts(path)))
     if waiting:
-        yield _Headed(tuple(waiting[:-1]), waiting[-1], _path(open_headings))
+        yield _bare(waiting)
 
 
-def _path(headings: Sequence[Block]) -> tuple[str, ...]:
+def _bare(waiting: Sequence[tuple[Block, tuple[str, ...]]]) -> _Headed:
+    return _Headed(tuple(heading for heading, _ in waiting[:-1]), waiting[-1][0], waiting[-1][1], waiting[0][1])
+
+
+def _texts(headings: Sequence[Block]) -> tuple[str, ...]:
     return tuple(heading.heading for heading in headings)
 
 
 def _units_of_block(markdown: str, headed: _Headed, before: BlockKind | None, sizes: Sizes) -> Iterator[Unit]:
     block = headed.block
-    outermost = next((each for each in (*headed.headings, block) if each.kind is BlockKind.HEADING), None)
-    boundary = _boundary(before, block.kind) if outermost is None else Before.SECTIONS
+    first = headed.headings[0] if headed.headings else block
+    heading = first if first.kind is BlockKind.HEADING else None
+    boundary = _boundary(before, block.kind) if heading is None else Before.SECTIONS
     start = headed.start
     for end in _ends(markdown, block, sizes):
         unit = Unit(start, end, size_of(markdown[start:end]), boundary, headed.path, kind=block.kind)
-        yield replace(unit, level=outermost.level, heading=outermost.heading) if outermost else unit
-        start, boundary, outermost = end, Before.SENTENCES, None
+        if heading is not None:
+            unit = replace(unit, path=headed.first_path, level=heading.level, heading=heading.heading)
+        yield unit
+        start, boundary, heading = end, Before.SENTENCES, None
 
 
 def _boundary(before: BlockKind | None, kind: BlockKind) -> Before:
