@@ -1,4 +1,4 @@
-"""The segmenter: how well texts are cut, how fast, and whether their languages are told.
+"""The segmenter: how well texts are cut, how fast, whether their languages are told, and how callbacks are delivered.
 
     python -m benchmarks.segmenter --data FOLDER [--choi FOLDER] [--json] [--quick] [--only MEASURE ...]
 
@@ -19,6 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
+from benchmarks import webhooks
 from benchmarks.databases import Server
 from benchmarks.documents.data import Data
 from benchmarks.measuring import Measure, run_benchmark
@@ -43,6 +44,7 @@ LINES: Final = (
     Line("texts that their articles give back, share", "reconstructed", Target(1)),
     Line("pages a second, a book of {book_pages} pages without headings", "pages_per_second", Target(100)),
     Line("… with headings", "pages_per_second_with_headings"),
+    Line("callbacks delivered a second", webhooks.RATE, Target(500)),
 )
 ONE_ARTICLE_A_SECTION: Final = Sizes(target=10**9, maxsize=10**9, merges_small=False)
 _SIZES: Final = (Sizes.named("small"), Sizes.named("medium"), Sizes.named("xlarge", 9000), Sizes(20, 60))
@@ -69,7 +71,7 @@ async def mdn(data: Data, _server: Server, amounts: Amounts) -> Result:
     ways = {
         "without_headings": [topic_cuts(passages_of(page), embed_here) for page in texts],
         "without_headings_or_embedder": [topic_cuts(passages_of(page)) for page in texts],
-        "with_headings": [_starts_by_headings(page) for page in texts],
+        "with_headings": [starts_by_headings(page) for page in texts],
         "no_cuts": [list[int]() for _ in texts],
     }
     return {"mdn": {name: _scored(truths, found) for name, found in ways.items()}}
@@ -80,7 +82,7 @@ def _scored(truths: Sequence[Sequence[bool]], found: Sequence[Sequence[int]]) ->
     return all_scores(pairs)
 
 
-def _starts_by_headings(page: Page) -> list[int]:
+def starts_by_headings(page: Page) -> list[int]:
     """The paragraphs with which articles begin, of the page as Markdown with its headings."""
     markdown, begins = _with_headings(page)
     articles = cut_into_articles(markdown, ONE_ARTICLE_A_SECTION, embed=embed_here)
@@ -90,7 +92,7 @@ def _starts_by_headings(page: Page) -> list[int]:
 
 def _with_headings(page: Page) -> tuple[str, dict[int, int]]:
     """The page as Markdown, and which paragraph is the first after each place where a section may begin."""
-    markdown, begins, count = f"# {page.title}\n\n", dict[int, int](), 0
+    markdown, begins, count = f"# {page.title}\n\n", {0: 0}, 0
     for section in page.sections:
         begins[len(markdown) if section.title else 0] = count
         markdown += f"## {section.title}\n\n" if section.title else ""
@@ -168,7 +170,12 @@ def _rate(book: str, count: int) -> float:
     return round(count / (time.perf_counter() - began), 1)
 
 
-MEASURES: Final = ("mdn", "choi", "language_accuracy", "reconstruction_exact", "pages_per_second")
+async def deliveries(server: Server, amounts: Amounts) -> Result:
+    """What `benchmarks.webhooks` measures, whose messages are the callbacks of jobs."""
+    return await webhooks.measure(server, webhooks.QUICK if amounts is QUICK else webhooks.FULL)
+
+
+MEASURES: Final = ("mdn", "choi", "language_accuracy", "reconstruction_exact", "pages_per_second", webhooks.RATE)
 
 
 def measure(options: Options) -> Result:
@@ -178,9 +185,12 @@ def measure(options: Options) -> Result:
         "language_accuracy": partial(language_accuracy, data),
         "reconstruction_exact": partial(reconstruction_exact, data),
         "pages_per_second": partial(pages_per_second, data),
+        webhooks.RATE: deliveries,
     }
     if options.choi is not None:
         measures["choi"] = partial(choi, options.choi)
+    if missing := set(options.only) - set(measures):
+        raise SystemExit(f"{', '.join(missing)} needs --choi FOLDER")
     return run_benchmark("segmenter", options, QUICK if options.quick else Amounts(), measures)
 
 

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from pydantic import BaseModel
 
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.language import known_code, language_of
 from soliplex.ingester.segmenter.google_translate import GoogleTranslate
 from soliplex.ingester.segmenter.language import Language, LanguageChain, Stage, language_of_document
+from tests.support.chat import Answering
 
 GERMAN = "Am ersten warmen Tag verlassen die Bienen den Stock und suchen Wasser."
-
-
-@dataclass
-class Answering:
-    """Stands in for a language model."""
-
-    answer: Any
-    asked: str = ""
-
-    async def ask_for[T: BaseModel](
-        self,
-        *,
-        use: str,
-        system: str,
-        user: str,
-        timeout: timedelta,  # noqa: ASYNC109
-        answer: type[T],
-    ) -> T:
-        self.asked = user
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        if self.answer is None:
-            await asyncio.Event().wait()
-        return answer.model_validate(self.answer)
 
 
 def google(respond: Callable[[httpx.Request], httpx.Response]) -> GoogleTranslate:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.segmenter import Article
 from soliplex.ingester.segmenter.keyphrases import keyphrases, words_in_articles
 from soliplex.ingester.segmenter.tagging import TaggedBy, Tagger, TagRules, answer_model, instructions
+from tests.support.chat import Answering
 
 BEES = Article(
     0,
@@ -24,26 +24,6 @@ BEES = Article(
     "In spring the honey bee leaves the hive. A honey bee looks for water and pollen; the queen of the honey bees "
     "stays in the hive. Each hive has one queen.",
 )
-
-
-class Answering:
-    """Stands in for a language model."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-        self.system = ""
-
-    async def ask_for[T: BaseModel](
-        self,
-        *,
-        use: str,
-        system: str,
-        user: str,
-        timeout: timedelta,  # noqa: ASYNC109
-        answer: type[T],
-    ) -> T:
-        self.system = system
-        return answer.model_validate(self.answer)
 
 
 def counting(texts: Sequence[str]) -> NDArray[np.float32]:

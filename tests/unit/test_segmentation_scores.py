@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.segmentation.scores import Pair, all_scores, boundary_f1, gaps, half_a_segment, pk, window_diff
 from benchmarks.segmentation.texts import Page, Section, choi_sets
+from benchmarks.segmenter import starts_by_headings
 
 ONE, TWO, THREE = ([mark == "1" for mark in text] for text in ("000100000010", "000010000100", "100000010000"))
 
@@ -41,6 +42,12 @@ def test_a_page_knows_where_its_sections_begin() -> None:
     page = Page("t", [Section("", ["a"]), Section("x", ["b", "c"]), Section("y", ["d"])])
     assert page.starts == [0, 1, 3]
     assert gaps(page.starts, len(page.paragraphs)) == [True, False, True]
+
+
+def test_articles_of_a_page_with_headings_are_its_sections() -> None:
+    page = Page("t", [Section("", ["a", "- b"]), Section("x", ["b", "> c"]), Section("y", ["d"])])
+    assert starts_by_headings(page) == page.starts == [0, 2, 4]
+    assert starts_by_headings(Page("t", [Section("Only", ["a", "b"])])) == [0]
 
 
 def test_texts_in_chois_form_are_read_by_folder(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.language import known_code, language_of, sample
-from soliplex.ingester.segmenter.asking import Asks
+from soliplex.ingester.lib.llm import Asks
 from soliplex.ingester.segmenter.google_translate import GoogleTranslate, connected
 
 _log = logging.getLogger(__name__)

@@ -15,10 +15,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, Field, JsonValue, create_model, field_validator
+from pydantic_core import PydanticCustomError
 
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.llm import Asks
 from soliplex.ingester.segmenter.articles import Article
-from soliplex.ingester.segmenter.asking import Asks
 from soliplex.ingester.segmenter.keyphrases import keyphrases
 from soliplex.ingester.segmenter.topics import Embed
 
@@ -125,8 +126,11 @@ def answer_model(rules: TagRules) -> type[TagAnswer]:
     def check(tags: list[str]) -> list[str]:
         cleaned = [" ".join(tag.split()) for tag in tags]
         strangers = [tag for tag in cleaned if allowed and tag.casefold() not in allowed]
-        if strangers or not all(0 < len(tag) <= LONGEST_TAG for tag in cleaned):
-            raise ValueError("tags must come from the list" if strangers else "a tag is empty or too long")
+        # The kind of an error is what a model is told when it is asked to repair its answer.
+        if strangers:
+            raise PydanticCustomError("tag_outside_the_list_of_allowed_tags", "tags must come from the list")
+        if not all(0 < len(tag) <= LONGEST_TAG for tag in cleaned):
+            raise PydanticCustomError("tag_empty_or_too_long", "a tag is empty or too long")
         return list(dict.fromkeys(allowed.get(tag.casefold(), tag) for tag in cleaned))
 
     extra: dict[str, JsonValue] = {"items": {"type": "string", "enum": list(rules.usetags)}} if rules.usetags else {}
