@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.language import known_code, language_of
@@ -97,11 +99,18 @@ def test_a_document_is_in_the_language_of_most_of_its_text() -> None:
         ("你好", "zh"),
         ("12345 — 67", None),
         ("x", None),
+        ("A\ufdd0\ud800\x00", None),
         ("```\nreturn None\n```", None),
     ],
 )
 def test_the_detector_knows_languages_and_when_it_does_not(text: str, code: str | None) -> None:
     assert language_of(text) == code
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters()))
+def test_any_text_has_a_language_or_none(text: str) -> None:
+    assert known_code(language_of(text) or "en") is not None
 
 
 def test_a_preface_does_not_decide_the_language_of_a_long_text() -> None:

@@ -153,6 +153,14 @@ def test_long_sections_are_cut_between_paragraphs_before_sentences() -> None:
     assert {article.group for article in found} == {"Long"}
 
 
+def test_a_list_stays_with_the_words_that_announce_it() -> None:
+    markdown = "\n\n".join([sentences(15), "These things are meant:", "- one thing\n- another", sentences(14)])
+    found = cut(markdown, Sizes.named("small"))
+
+    assert len(found) == 2
+    assert not any(article.body.rstrip().endswith(":") for article in found)
+
+
 def test_a_sentence_longer_than_maxsize_stays_whole_and_is_told_of() -> None:
     sizes = Sizes(target=100, maxsize=200)
     articles = cut("Short one. " + "word " * 5000 + "end. Short again.", sizes)

@@ -28,10 +28,8 @@ _WINDOWS: Final = 4
 """Stretches of a long text that are looked at: a preface in another language shall not decide."""
 
 _MARKUP: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|!?\[([^\]\n]*)\]\([^)\n]*\)|<[^>\n]*>|https?://\S+", re.DOTALL)
-# Combining marks are parts of letters: Hindi without them looks like Nepali.
-_NOT_TEXT: Final = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff\ufffe\uffff\ud800-\udfff|#*_>=~\\]+"
-)
+# Combining marks are not among them: they are parts of letters, and Hindi without them looks like Nepali.
+_MARKS: Final = re.compile(r"[|#*_>=~\\]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _UNKNOWN_TO_FIRST: Final = frozenset({"bs", "lg", "mi", "ms", "sn", "st", "tn", "ts", "xh", "zu"})
 """Languages that the first model has not learned, or takes for a neighbour nearly always."""
@@ -90,7 +88,9 @@ def sample(text: str, most: int = ENOUGH) -> str:
 
 
 def _looked_at(text: str) -> str:
-    words = _NOT_TEXT.sub(" ", _MARKUP.sub(r" \1 ", sample(text, 5 * ENOUGH)))
+    words = _MARKS.sub(" ", _MARKUP.sub(r" \1 ", sample(text, 5 * ENOUGH)))
+    # What no text may hold, such as half a surrogate, the second model refuses.
+    words = "".join(letter if letter.isprintable() else " " for letter in words)
     return sample(" ".join(words.split()), ENOUGH).replace("\n", " ")
 
 

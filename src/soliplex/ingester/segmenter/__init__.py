@@ -13,5 +13,16 @@ from soliplex.ingester.segmenter.articles import Article, cut_into_articles, war
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_marks
 from soliplex.ingester.segmenter.sizes import ArticleSize, Sizes
 from soliplex.ingester.segmenter.topics import Embed
+from soliplex.ingester.segmenter.word_vectors import local_embed
 
-__all__ = ["Article", "ArticleSize", "Embed", "PageMark", "Sizes", "cut_into_articles", "page_marks", "warnings_about"]
+__all__ = [
+    "Article",
+    "ArticleSize",
+    "Embed",
+    "PageMark",
+    "Sizes",
+    "cut_into_articles",
+    "local_embed",
+    "page_marks",
+    "warnings_about",
+]

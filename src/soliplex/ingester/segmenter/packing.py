@@ -20,6 +20,8 @@ _TOO_LONG: Final = 2.0
 _TOO_SHORT: Final = 1.0
 """What an article costs of half the target's length; of a quarter, four times as much."""
 _PRICES: Final = {Before.SENTENCES: 3.0, Before.ITEMS: 1.5, Before.BLOCKS: 1.0}
+_ANNOUNCED: Final = 3.0
+"""The price of a cut between blocks, the first of which ends in a colon."""
 _TOPIC: Final = -0.5
 """The price of a cut where the topic changes."""
 _HEADINGS: Final = (-4.0, -3.0, -2.0, -1.5)
@@ -55,6 +57,8 @@ def _prices(units: Sequence[Unit], topics: frozenset[int]) -> list[float]:
             return 0.0
         if unit.level:
             return _HEADINGS[ranks[unit.level]]
+        if units[number - 1].announces:
+            return _ANNOUNCED
         return _TOPIC if number in topics else _PRICES[unit.before]
 
     return [price(number, unit) for number, unit in enumerate(units)]

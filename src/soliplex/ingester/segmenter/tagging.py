@@ -94,7 +94,7 @@ class Tagger:
     def tags_found_here(self, article: Article, language: str) -> Tags:
         """Without a language model."""
         if not self.rules.usetags:
-            found = keyphrases(_text(article), language, self.rules.maxtags, self.elsewhere)
+            found = keyphrases(article.body, language, self.rules.maxtags, self.elsewhere)
             return Tags(tuple(found), TaggedBy.KEYPHRASES)
         if self.embed is None:
             raise InvalidInputError(

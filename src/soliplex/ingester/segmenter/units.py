@@ -23,6 +23,9 @@ _LONG_PARAGRAPH: Final = 0.5
 """Of the target. Shorter paragraphs stay whole."""
 
 
+_COLONS: Final = (":", "\uff1a")
+
+
 class Before(IntEnum):
     """What a cut before a unit would be a cut between."""
 
@@ -49,6 +52,8 @@ class Unit:
     """What that heading says."""
     kind: BlockKind = BlockKind.PARAGRAPH
     """Of what it holds besides headings."""
+    announces: bool = False
+    """Whether it ends in a colon: what comes next belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ def units_of(markdown: str, sizes: Sizes) -> list[Unit]:
     for headed in _headed(blocks_of(markdown)):
         for unit in _units_of_block(markdown, headed, before, sizes):
             if units and unit.before is Before.ITEMS and max(unit.size, units[-1].size) < least:
-                units[-1] = replace(units[-1], end=unit.end, size=units[-1].size + unit.size)
+                size = units[-1].size + unit.size
+                units[-1] = replace(units[-1], end=unit.end, size=size, announces=unit.announces)
             else:
                 units.append(unit)
         before = headed.block.kind
@@ -127,7 +133,9 @@ def _units_of_block(markdown: str, headed: _Headed, before: BlockKind | None, si
     boundary = _boundary(before, block.kind) if heading is None else Before.SECTIONS
     start = headed.start
     for end in _ends(markdown, block, sizes):
-        unit = Unit(start, end, size_of(markdown[start:end]), boundary, headed.path, kind=block.kind)
+        text = markdown[start:end]
+        announces = text.rstrip().endswith(_COLONS)
+        unit = Unit(start, end, size_of(text), boundary, headed.path, kind=block.kind, announces=announces)
         if heading is not None:
             unit = replace(unit, path=headed.first_path, level=heading.level, heading=heading.heading)
         yield unit
