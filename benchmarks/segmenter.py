@@ -26,6 +26,7 @@ from benchmarks.measuring import Measure, run_benchmark
 from benchmarks.report import Line, Options, Result, Target, parse_options, show
 from benchmarks.segmentation.scores import Pair, all_scores, gaps, pk
 from benchmarks.segmentation.texts import PAGES, Page, choi_sets, held_out, pages, passages_of
+from soliplex.ingester.lib.embedding import local
 from soliplex.ingester.lib.embedding.wordllama import embed_here
 from soliplex.ingester.lib.language import language_of
 from soliplex.ingester.segmenter import Sizes, cut_into_articles
@@ -118,7 +119,7 @@ async def choi(folder: Path, _server: Server, amounts: Amounts) -> Result:
 
 def _topics(sentences: Sequence[str]) -> list[int]:
     passages = [Passage(text, BlockKind.PARAGRAPH, goes_on_inside=number > 0) for number, text in enumerate(sentences)]
-    return topic_cuts(passages, embed_here)
+    return topic_cuts(passages, embed_here, local.embed_here)
 
 
 async def language_accuracy(data: Data, _server: Server, _amounts: Amounts) -> Result:

@@ -13,7 +13,7 @@ from soliplex.ingester.segmenter.articles import Article, cut_into_articles, war
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_marks
 from soliplex.ingester.segmenter.sizes import ArticleSize, Sizes
 from soliplex.ingester.segmenter.topics import Embed
-from soliplex.ingester.segmenter.word_vectors import local_embed
+from soliplex.ingester.segmenter.word_vectors import local_embed, local_sentence_embed
 
 __all__ = [
     "Article",
@@ -23,6 +23,7 @@ __all__ = [
     "Sizes",
     "cut_into_articles",
     "local_embed",
+    "local_sentence_embed",
     "page_marks",
     "warnings_about",
 ]

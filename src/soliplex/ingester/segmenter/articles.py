@@ -42,16 +42,22 @@ class Article:
 
 
 def cut_into_articles(
-    markdown: str, sizes: Sizes, *, pages: Sequence[PageMark] = (), embed: Embed | None = None
+    markdown: str,
+    sizes: Sizes,
+    *,
+    pages: Sequence[PageMark] = (),
+    embed: Embed | None = None,
+    embed_sentences: Embed | None = None,
 ) -> list[Article]:
     """The articles of a document in its order; none where it holds no text.
 
-    Without `embed`, where the topic changes is told by the words alone.
+    Without `embed`, where the topic changes is told by the words alone. `embed_sentences` may be slower and should be
+    better: it is used where a text has no paragraphs.
     """
     units = units_of(markdown, sizes)
     if not units:
         return []
-    topics = topic_starts(markdown, units, sizes, embed)
+    topics = topic_starts(markdown, units, sizes, embed, embed_sentences)
     edges = [*chosen_starts(units, topics, sizes), len(units)]
     return [
         _article(markdown, number, units[first:last], pages) for number, (first, last) in enumerate(pairwise(edges))

@@ -27,7 +27,7 @@ type Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 LONGEST_TOPIC: Final = 200
 """Passages. What is longer is cut: so the time that a text takes grows with its length, and not with its square."""
-BETWEEN_BLOCKS: Final = 2.5
+BETWEEN_BLOCKS: Final = 2.6
 """The price of a cut between two plain paragraphs, in units of how much neighbours differ."""
 WITHIN_PARAGRAPH: Final = 1.0
 """By how much the price is higher between two sentences of a paragraph."""
@@ -35,6 +35,8 @@ BETWEEN_SENTENCES: Final = 1.75
 """The price in a text that has no paragraphs: sentences say less each, so that their differences are more."""
 _LOWEST: Final = 1.3
 _HIGHEST: Final = 2.8
+MOST_SENTENCES: Final = 500
+"""Of a text that is embedded sentence by sentence with a language model: a few seconds."""
 _LEVELS: Final = 15
 """In a text without paragraphs, so many prices between the lowest and the highest are tried."""
 _LEANING: Final = 0.3
@@ -43,25 +45,35 @@ _LONGEST_TEXT: Final = 2000
 """Characters of a passage that are embedded."""
 
 
-def topic_starts(markdown: str, units: Sequence[Unit], sizes: Sizes, embed: Embed | None) -> frozenset[int]:
+def topic_starts(
+    markdown: str, units: Sequence[Unit], sizes: Sizes, embed: Embed | None, embed_sentences: Embed | None = None
+) -> frozenset[int]:
     """The numbers of the units with which a topic begins, in sections that are too long for one article."""
     found = set[int]()
     for first, last in _sections(units):
         if sum(unit.size for unit in units[first:last]) > sizes.target:
             starts, passages = _passages(markdown, units, first, last)
-            found |= {starts[cut] for cut in topic_cuts(passages, embed)}
+            found |= {starts[cut] for cut in topic_cuts(passages, embed, embed_sentences)}
     return frozenset(found)
 
 
-def topic_cuts(passages: Sequence[Passage], embed: Embed | None = None) -> list[int]:
-    """The numbers of the passages, from 1, with which another topic begins."""
+def topic_cuts(
+    passages: Sequence[Passage], embed: Embed | None = None, embed_sentences: Embed | None = None
+) -> list[int]:
+    """The numbers of the passages, from 1, with which another topic begins.
+
+    A text without paragraphs, where it is not long, is embedded by `embed_sentences`, if that is given.
+    """
     if len(passages) < 2:  # noqa: PLR2004
         return []
-    texts = [passage.text[:_LONGEST_TEXT] for passage in passages]
-    vectors = _centred(embed(texts) if embed is not None else word_counts(texts))
-    if all(passage.goes_on_inside for passage in passages[1:]):
-        return _steadiest(vectors, passages)
-    return cheapest_cuts(vectors, _prices(passages)[:, None])[0]
+    are_sentences = all(passage.goes_on_inside for passage in passages[1:])
+    chosen = embed_sentences if are_sentences and len(passages) <= MOST_SENTENCES else None
+    vectors = _centred(_embedded([passage.text[:_LONGEST_TEXT] for passage in passages], chosen or embed))
+    return _steadiest(vectors, passages) if are_sentences else cheapest_cuts(vectors, _prices(passages)[:, None])[0]
+
+
+def _embedded(texts: Sequence[str], embed: Embed | None) -> NDArray[np.float32] | NDArray[np.float64]:
+    return word_counts(texts) if embed is None else embed(texts)
 
 
 def _sections(units: Sequence[Unit]) -> Iterator[tuple[int, int]]:
