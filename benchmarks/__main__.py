@@ -25,6 +25,7 @@ BENCHMARKS: Final[dict[str, tuple[DatabaseKind, ...]]] = {
     "webhooks": DATABASES,
     "flows": DATABASES,
     "pipeline": ("sqlite",),  # what takes its time there is not the database
+    "segmenter": ("sqlite",),  # as the pipeline
 }
 
 

@@ -63,6 +63,8 @@ class Options:
     postgres_url: str | None = None
     data: Path | None = None
     """A folder of documents, for the benchmarks that need them."""
+    choi: Path | None = None
+    """A folder of texts in Choi's form, for the benchmark of the segmenter."""
     only: tuple[str, ...] = ()
     """The measures to take; none named, all of them."""
 
@@ -72,6 +74,9 @@ def parse_options(description: str, measures: Iterable[str], arguments: Sequence
     parser.add_argument("--database", choices=DATABASES, default=DATABASES[0])
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
     parser.add_argument("--only", nargs="+", choices=tuple(measures), default=(), help="take these measures alone")
+    parser.add_argument(
+        "--choi", type=Path, help="a folder of texts in Choi's form, for the benchmark of the segmenter"
+    )
     add_shared_arguments(parser)
     options = parser.parse_args(arguments)
     options.only = tuple(options.only)

@@ -166,3 +166,31 @@ def test_the_quick_form_of_the_pipeline_s_benchmark_says_what_it_needs_and_measu
     }
     assert all("name a folder of data with --data" in reason for reason in measured["failed"].values())
     assert 0.5 < measured["rss_ratio_100k"] < 2
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite
+@pytest.mark.timeout(300)
+def test_the_quick_form_of_the_segmenter_s_benchmark_gives_every_figure(tmp_path: Path) -> None:
+    segments = [{"title": title, "paras": [f"Words about {title}."] * 3} for title in ("", "Bees", "Trains")]
+    files = {
+        "segmentation/mdn.jsonl": json.dumps({"title": "A page", "segments": segments}) + "\n",
+        "language/sentences.jsonl": json.dumps({"lang": "en", "text": "This is a sentence in English."}) + "\n",
+        "documents/one.md": "# One\n\nText.\n",
+        "pdf_truth/two.md": "# Two\r\n\r\nText.",
+        "choi/3-5/1.ref": "==========\nBees fly .\nBees sing .\n==========\nTrains run .\n==========\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text * (4 if name.endswith("mdn.jsonl") else 1), newline="")
+    command = [sys.executable, "-m", "benchmarks.segmenter", "--quick", "--json", "--data", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--choi", f"{tmp_path}/choi"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    measured = json.loads(done.stdout)
+    assert measured["failed"] == {}
+    assert measured["mdn"]["with_headings"]["windowdiff"] == 0
+    assert (measured["reconstruction_exact"], measured["language_accuracy"]) == (True, 1)
+    assert set(measured["choi"]) == {"3-5"}
+    assert measured["pages_per_second"] > 0
+    assert measured["webhook_deliveries_per_second"] > 0

@@ -39,6 +39,7 @@
     │   ├── ChatUnavailableError   it does not answer now; trying again may help
     │   ├── UnusableAnswerError    its answers do not fit; asked once more, it may answer otherwise
     │   └── ChatRefusedError       it will never answer this; a PermanentError too
+    ├── LanguageServiceError       Google Cloud Translate did not tell a language; the next is asked
     ├── NotOpenError               an ingester is used outside its block
     ├── NotStoredAgainError        a document was rolled back, and a RAG database could not follow
     ├── FileRefusedError           one file cannot be ingested; others can

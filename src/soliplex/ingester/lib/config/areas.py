@@ -40,6 +40,7 @@ SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 DaysOrNone = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
+LanguageCode = Annotated[str, Field(pattern="^[a-z]{2}$")]
 Secret = Annotated[SecretStr, Field(min_length=1)]
 Items = Annotated[tuple[str, ...], BeforeValidator(split_items)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
@@ -480,17 +481,18 @@ class SegmenterSettings(BaseSettings):
     )
     use_google_language_detection: bool = Field(
         default=False,
-        description="Ask Google Cloud Translate first which language a text is in.",
-        json_schema_extra=TO_COME,
+        description="Ask Google Cloud Translate first which language a text is in; it needs GOOGLE_TRANSLATE_API_KEY.",
     )
-    language_detect_google_timeout_seconds: Seconds = Field(
-        default=10, description="Longest wait for Google's answer.", json_schema_extra=TO_COME
+    google_translate_api_key: Secret | None = Field(default=None, description="Key for Google Cloud Translate.")
+    google_translate_url: HttpAddress = Field(
+        default="https://translation.googleapis.com", description="Address of Google Cloud Translate."
     )
+    language_detect_google_timeout_seconds: Seconds = Field(default=10, description="Longest wait for Google's answer.")
     language_detect_llm_timeout_seconds: Seconds = Field(
-        default=30, description="Longest wait for the language model's answer.", json_schema_extra=TO_COME
+        default=30, description="Longest wait for the language model's answer, when it is asked for a language."
     )
-    system_default_language: Text = Field(
-        default="en", description="Language code to assume when no method finds one.", json_schema_extra=TO_COME
+    system_default_language: LanguageCode = Field(
+        default="en", description="Language to assume when no method finds one: its code by ISO 639-1."
     )
 
 

@@ -201,6 +201,12 @@ RULES = (
         fix="set it to several times WORKER_CHECKIN_INTERVAL",
     ),
     _rule(
+        ["GOOGLE_TRANSLATE_API_KEY", "USE_GOOGLE_LANGUAGE_DETECTION"],
+        lambda s: s.use_google_language_detection and s.google_translate_api_key is None,
+        problem="is not set although USE_GOOGLE_LANGUAGE_DETECTION is true",
+        fix="set GOOGLE_TRANSLATE_API_KEY, or USE_GOOGLE_LANGUAGE_DETECTION=false",
+    ),
+    _rule(
         ["RETRY_LONGEST_DELAY_SECONDS", "RETRY_FIRST_DELAY_SECONDS"],
         lambda s: s.retry_longest_delay_seconds < s.retry_first_delay_seconds,
         problem="is shorter than RETRY_FIRST_DELAY_SECONDS",

@@ -18,6 +18,8 @@ from soliplex.ingester.lib.embedding.threads import compute, compute_each, loade
 from soliplex.ingester.lib.errors import MissingPackageError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from onnxruntime import InferenceSession
 
 NAME: Final = "local"
@@ -48,6 +50,14 @@ class LocalEmbedder:
         found = await compute_each(model.embed, ([tokens[place] for place in group] for group in groups))
         places, vectors = chain.from_iterable(groups), chain.from_iterable(found)
         return [vector for _, vector in sorted(zip(places, vectors, strict=True), key=itemgetter(0))]
+
+
+def embed_here(texts: Sequence[str]) -> NDArray[np.float32]:
+    """The vectors of the texts as rows of an array, computed by the caller's own thread."""
+    import numpy as np  # noqa: PLC0415  only where something is embedded
+
+    model = _load(Precision.INT8)
+    return np.array(model.embed(model.tokens(texts)), dtype=np.float32).reshape(len(texts), DIM)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import batched, chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.embedding.embedders import Vector, checked
@@ -17,11 +17,16 @@ from soliplex.ingester.lib.embedding.options import EmbedOptions
 from soliplex.ingester.lib.embedding.threads import compute_each, loaded_once
 from soliplex.ingester.lib.errors import MissingPackageError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 NAME: Final = "wordllama"
 DEFAULT_MODEL: Final = "l2_supercat"
 DIM: Final = 256
 _SHORTER: Final = (64, 128, 256)
 _AT_ONCE: Final = 256
+_FILLED_UP: Final = 32
 
 
 class WordLlamaEmbedder:
@@ -48,13 +53,28 @@ async def open_wordllama(options: EmbedOptions, _settings: Settings) -> AsyncGen
     yield WordLlamaEmbedder(dim)
 
 
+def embed_here(texts: Sequence[str]) -> NDArray[np.float32]:
+    """The vectors of the texts as rows of an array, computed by the caller's own thread, and not of equal length."""
+    return _vectors(texts, DIM)
+
+
 def _embed(texts: Sequence[str], dim: int) -> list[Vector]:
     import numpy as np  # noqa: PLC0415  only where something is embedded
 
-    vectors: Any = _load(dim).embed(list(texts), norm=False)
+    vectors = _vectors(texts, dim)
     # Of an empty text it knows no words: its vector is zero, and has no direction that could be scaled.
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return checked(NAME, (vectors / np.where(lengths > 0, lengths, 1)).tolist(), len(texts), dim)
+
+
+def _vectors(texts: Sequence[str], dim: int) -> NDArray[np.float32]:
+    import numpy as np  # noqa: PLC0415
+
+    # All that is computed at once is filled up to the longest of it: so texts of like length go together.
+    order = np.array(sorted(range(len(texts)), key=lambda place: len(texts[place])), dtype=np.int64)
+    vectors = np.zeros((len(texts), dim), dtype=np.float32)
+    vectors[order] = _load(dim).embed([texts[place] for place in order], norm=False, batch_size=_FILLED_UP)
+    return vectors
 
 
 @loaded_once

@@ -1,0 +1,1 @@
+"""Where texts are cut: labelled texts, how far cuts are from them, and the weights of cues fitted to them."""
