@@ -50,7 +50,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-_ON_ONE_DATABASE = frozenset({"test_openapi.py", "test_seed_examples.py", "test_interface.py", "test_bad_input.py"})
+_ON_ONE_DATABASE = frozenset(
+    {"test_openapi.py", "test_seed_examples.py", "test_interface.py", "test_bad_input.py", "test_segmenter_input.py"}
+)
 """What these try goes through the same code on both databases: on PostgreSQL only where all the time is taken."""
 
 

@@ -17,7 +17,7 @@ from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.server import create_app
 from soliplex.ingester.server.access import CHANGING_GETS, OPEN, RouteAccess, routes_of
 from soliplex.ingester.server.rate_limit import INGEST_PATHS
-from soliplex.ingester.server.routes import uploads
+from soliplex.ingester.server.routes import segmenter, uploads
 from tests.support.http import running_app, running_client
 from tests.support.serving import serving
 
@@ -25,6 +25,8 @@ KEY = "correct horse battery staple"
 WITH_KEY = {"Authorization": f"Bearer {KEY}"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 UPLOADS = ("/api/v1/document/ingest-document", "/api/v1/document/upload")
+JOBS = ("/jobs", "/api/v1/segmenter/jobs")
+TAKING = (uploads.ingest_document, segmenter.create_job)
 ENDLESS = "/api/v1/events"
 
 
@@ -178,8 +180,8 @@ async def test_no_spelling_of_an_upload_passes_by_the_rate_limit(path: str, root
 
 def test_every_route_that_takes_a_document_has_the_rate_limit() -> None:
     app = create_app(load_settings(), with_worker=False)
-    taking = {each.path for each in iter_route_contexts(app.routes) if each.endpoint is uploads.ingest_document}
-    assert taking == INGEST_PATHS == set(UPLOADS)
+    taking = {each.path for each in iter_route_contexts(app.routes) if each.endpoint in TAKING}
+    assert taking == INGEST_PATHS == {*UPLOADS, *JOBS}
 
 
 def test_what_is_marked_is_there() -> None:

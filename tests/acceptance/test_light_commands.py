@@ -97,6 +97,7 @@ def call(server: Server, *arguments: str, environment: Mapping[str, str] | None 
         (["status", "1", "--attempts"], "no attempt has failed"),
         (["signal", "order-17", "--payload", "{{}}"], "no step waits for it now"),
         (["webhooks", "list"], "no webhooks"),
+        (["segment", "{folder}/owls.md", "--outline"], "owls.md: 1 article"),
         (["versions", "{folder}/owls.md"], "sha256-"),
         (["diff", "{folder}/owls.md"], "+The owls hunt by night."),
         (["retry", "1"], "nothing has failed"),

@@ -48,6 +48,7 @@ async def test_the_start_page_is_json_for_programs() -> None:
     async with running_client() as client:
         told = (await client.get("/")).json()
         assert (told.pop("name"), told.pop("version")) == ("Soliplex Ingester", __version__)
+        assert told.pop("vendor") == "Soliplex"
         assert told.pop("api") == "/api/v1"
         answers: list[httpx.Response] = [await client.get(place) for place in told.values()]
         assert {answer.status_code for answer in answers} <= {200, 503}

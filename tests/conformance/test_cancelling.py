@@ -17,6 +17,7 @@ from tests.support.engine import (
     expanded,
     linear,
     released,
+    scalar,
     workflow,
 )
 
@@ -165,3 +166,18 @@ async def test_a_cancellation_that_stops_half_way_is_finished_by_the_workers(
             await ops.cancel_run_group(created.group_id, now=driver.now())
     assert await driver.drain() == ["a", "a", "a"], "claimed and given back, not executed"
     assert (await driver.group(created.group_id)).status == "CANCELLED"
+
+
+async def test_a_run_that_is_cancelled_at_once_has_ended_whatever_its_worker_does(driver: Driver) -> None:
+    created = await driver.start(workflow(BRANCHES), 1, resource_keys={"y": "shelf"})
+    (run_id,) = created.run_ids
+    x, y = sorted([*await driver.claim(), *await driver.claim()], key=lambda step: step.name)
+    assert await ops.cancel_run_at_once(run_id, now=driver.now())
+    assert (await driver.run(run_id)).status == "CANCELLED"
+    assert set((await driver.statuses(run_id)).values()) == {"CANCELLED"}
+    assert (await driver.group(created.group_id)).status == "CANCELLED"
+    assert await scalar("SELECT count(*) FROM resourcelock") == 0
+    assert (await driver.finish(completed(x), completed(y))).lost == {x.id, y.id}
+    assert not await ops.cancel_run_at_once(run_id, now=driver.now())
+    assert not await ops.cancel_run_at_once(run_id + 1, now=driver.now())
+    await assert_consistent()

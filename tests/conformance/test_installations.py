@@ -27,9 +27,9 @@ from soliplex.ingester.installation.protocol import Installation, Target
 from soliplex.ingester.installation.remote import open_remote
 from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
-from soliplex.ingester.lib.answers import KnownSource, Waiting
+from soliplex.ingester.lib.answers import JobStatus, KnownSource, Waiting
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
+from soliplex.ingester.lib.errors import ConflictError, IngesterError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, RunStatus, RunStep, Signal, WebhookStatus
 from soliplex.ingester.lib.operations import GroupCoverage
 from soliplex.ingester.lib.rag import rag_path
@@ -656,3 +656,23 @@ async def test_webhooks_are_listed_shown_and_redelivered(target: Installation) -
         await target.redeliver(sent[0].id)
     with pytest.raises(NotFoundError):
         await target.webhook(4711)
+
+
+async def test_a_file_becomes_a_job_that_is_watched_cancelled_and_deleted(target: Installation, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nSome words.\n")
+    (tmp_path / "b.zip").write_bytes(b"PK\x05\x06" + b"\x00" * 18)
+    file, archive = (LocalFile(tmp_path / name, (tmp_path / name).stat().st_size) for name in ("a.md", "b.zip"))
+    accepted = await target.start_job(file, {"maxsize": "900"})
+    job = await target.job(accepted.jobid)
+    assert (job.status, job.maxsize, job.documentid) == (JobStatus.NEW, 900, accepted.documentid)
+    assert await target.articles(accepted.documentid) == []
+    await target.cancel_job(accepted.jobid)
+    await target.cancel_job(accepted.jobid)
+    assert (await target.job(accepted.jobid)).status is JobStatus.CANCELED
+    await target.delete_job(accepted.jobid)
+    with pytest.raises(NotFoundError):
+        await target.job(accepted.jobid)
+    with pytest.raises(FileRefusedError, match="application/zip"):
+        await target.start_job(archive, {})
+    with pytest.raises(InvalidInputError, match="maxsize"):
+        await target.start_job(file, {"maxsize": "0"})

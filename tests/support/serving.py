@@ -16,7 +16,8 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 PATIENCE = 180.0
-COMMAND = (sys.executable, "-c", "from soliplex.ingester.cli import main; main()", "serve")
+PROGRAM = "from soliplex.ingester.cli import main; main()"
+COMMAND = (sys.executable, "-c", PROGRAM, "serve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Generator[Server]:
+def serving(
+    folder: Path, *options: str, environment: Mapping[str, str] | None = None, program: str = PROGRAM
+) -> Generator[Server]:
     """A server that answers; whatever happens, it is gone afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -48,7 +51,7 @@ def serving(folder: Path, *options: str, environment: Mapping[str, str] | None =
     settings = {"DATA_DIR": str(folder / "data"), "PYDANTIC_DISABLE_PLUGINS": "logfire-plugin", **(environment or {})}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*COMMAND, "--port", str(port), *options],
+            [sys.executable, "-c", program, "serve", "--port", str(port), *options],
             stdout=output,
             stderr=output,
             env=os.environ | settings,

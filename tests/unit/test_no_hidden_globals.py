@@ -22,6 +22,8 @@ STARTS: Final = {
 HANDLERS: Final = {
     "lib/workflow/": "workflow files name its functions",
     "lib/webhooks/delivering.py": "as lib/workflow",
+    "segmenter/jobs/handlers.py": "as lib/workflow",
+    "segmenter/jobs/describing.py": "what the handlers of a process remember of documents",
     "example/": "as lib/workflow",
 }
 FRONTS: Final = {
@@ -55,6 +57,7 @@ REGISTRY: Final = {
     **HANDLERS,
     "lib/wf/": "the engine, whose operations are called by their names",
     "lib/operations/starting.py": "what is to be run, by ids that clients send",
+    "segmenter/jobs/starting.py": "whether a file defines another workflow under the name of ours",
     "server/parameters.py": "the registry of an application, for its routes",
 }
 

@@ -255,12 +255,13 @@ def statements(package: str) -> Statements:
 
 
 def test_there_are_packages_of_statements() -> None:
-    assert [package.removeprefix("soliplex.ingester.lib.") for package in PACKAGES] == [
-        "embedding.sql",
-        "operations.sql",
-        "webhooks.sql",
-        "wf.sql",
-        "workflow.sql",
+    assert [package.removeprefix("soliplex.ingester.") for package in PACKAGES] == [
+        "lib.embedding.sql",
+        "lib.operations.sql",
+        "lib.webhooks.sql",
+        "lib.wf.sql",
+        "lib.workflow.sql",
+        "segmenter.jobs.sql",
     ]
 
 

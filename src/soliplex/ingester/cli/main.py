@@ -22,6 +22,7 @@ COMMANDS: dict[str, str | Group] = {
     "retry": "soliplex.ingester.cli.groups:retry",
     "mcp": "soliplex.ingester.cli.mcp:mcp",
     "signal": "soliplex.ingester.cli.signal:signal",
+    "segment": "soliplex.ingester.cli.segment:segment",
     "search": "soliplex.ingester.cli.search:search",
     "versions": "soliplex.ingester.cli.versions:versions",
     "diff": "soliplex.ingester.cli.versions:diff",

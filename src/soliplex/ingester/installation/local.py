@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
@@ -25,8 +25,11 @@ from soliplex.ingester.installation.values import (
 )
 from soliplex.ingester.lib import operations, webhooks
 from soliplex.ingester.lib.answers import (
+    Accepted,
     GroupCoverage,
     Hit,
+    Job,
+    JobSegment,
     KnownSource,
     Redelivered,
     RolledBack,
@@ -36,14 +39,14 @@ from soliplex.ingester.lib.answers import (
     Webhook,
     WebhookDetails,
 )
-from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.errors import ConflictError, InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, RunStatus, WebhookStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.operations.versions import is_known
 from soliplex.ingester.lib.search import Scope, search_documents
-from soliplex.ingester.lib.storage import DocumentTooLargeError
+from soliplex.ingester.lib.storage import DocumentTooLargeError, get_artifacts
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
@@ -51,6 +54,16 @@ from soliplex.ingester.lib.wf.operations import retry_run_group, send_signal
 from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
 from soliplex.ingester.lib.wiring import Wiring, in_its_wiring
+from soliplex.ingester.segmenter.jobs import views as jobs
+from soliplex.ingester.segmenter.jobs.changing import cancel_job, delete_job
+from soliplex.ingester.segmenter.jobs.options import (
+    BadFieldError,
+    UnsupportedTypeError,
+    check_options,
+    check_receiver,
+    read_options,
+)
+from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
 
 LOOKS_EVERY: Final = 0.15
 """Seconds between looks at how far a group is: here, a look costs little."""
@@ -153,6 +166,30 @@ class LocalInstallation:
 
     async def has_workers(self) -> bool:
         return True  # a worker of this process works for as long as somebody watches
+
+    async def start_job(self, file: LocalFile, options: Mapping[str, str]) -> Accepted:
+        chosen = read_options(options)
+        check_options(chosen, self._settings)
+        await check_receiver(chosen, self._settings)
+        limit = int(self._settings.max_file_size_limit)
+        try:
+            received = await get_artifacts().receive(pieces_of(file.path, _nobody), limit=limit, hold=True)
+            return await start_job(received, filename=file.path.name, options=chosen, sender=Sender())
+        except (DocumentTooLargeError, UnsupportedTypeError, BadFieldError) as error:
+            raise FileRefusedError(str(error)) from error
+
+    async def job(self, job_id: str) -> Job:
+        return await jobs.get_job(job_id)
+
+    async def cancel_job(self, job_id: str) -> None:
+        with suppress(ConflictError):  # it has ended
+            await cancel_job(job_id)
+
+    async def delete_job(self, job_id: str) -> None:
+        await delete_job(job_id)
+
+    async def articles(self, document_id: int) -> list[JobSegment]:
+        return (await jobs.list_segments(document_id)).segments
 
     async def start_fetches(self, batch_id: int, uris: Sequence[str], *, source: str, work: Work) -> Started:
         fetches = [Fetch(uri=uri, source=source) for uri in dict.fromkeys(uris)]
@@ -297,3 +334,7 @@ async def _note_changes(feed: ChangeFeed, group_id: int, changes: Changes) -> No
     finally:
         changes.are_told = False
         changes.happened.set()
+
+
+def _nobody(_count: int) -> None:
+    """Who is told of the bytes that are read, where nobody asks."""

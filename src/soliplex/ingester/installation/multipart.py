@@ -14,6 +14,8 @@ class Form:
     fields: Mapping[str, str]
     filename: str
     size: int
+    file: str = "file"
+    """The name of the part that is the file."""
     boundary: str = field(default_factory=lambda: uuid4().hex)
 
     @property
@@ -32,7 +34,7 @@ class Form:
 
     def _head(self) -> bytes:
         parts = [_part(self.boundary, f'name="{name}"', value) for name, value in self.fields.items()]
-        file = f'name="file"; filename="{_quoted(self.filename)}"\r\nContent-Type: application/octet-stream'
+        file = f'name="{self.file}"; filename="{_quoted(self.filename)}"\r\nContent-Type: application/octet-stream'
         return "".join([*parts, _part(self.boundary, file, "").removesuffix("\r\n")]).encode()
 
     def _tail(self) -> bytes:

@@ -25,8 +25,11 @@ from soliplex.ingester.installation.values import (
 
 if TYPE_CHECKING:
     from soliplex.ingester.lib.answers import (
+        Accepted,
         GroupCoverage,
         Hit,
+        Job,
+        JobSegment,
         KnownSource,
         Redelivered,
         RolledBack,
@@ -205,3 +208,21 @@ class Installation(Target, Protocol):
     ) -> VersionDiff: ...
 
     async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack: ...
+
+    async def start_job(self, file: LocalFile, options: Mapping[str, str]) -> Accepted:
+        """Have a file cut into articles. FileRefusedError if only this file is at fault."""
+        ...
+
+    async def job(self, job_id: str) -> Job: ...
+
+    async def cancel_job(self, job_id: str) -> None:
+        """Stop a job, unless it has ended already."""
+        ...
+
+    async def delete_job(self, job_id: str) -> None:
+        """Delete a job with its document and articles."""
+        ...
+
+    async def articles(self, document_id: int) -> list[JobSegment]:
+        """The articles of a job's document that are done, in its order."""
+        ...

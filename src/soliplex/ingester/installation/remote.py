@@ -36,8 +36,12 @@ from soliplex.ingester.installation.values import (
     Work,
 )
 from soliplex.ingester.lib.answers import (
+    Accepted,
     GroupCoverage,
     Hit,
+    Job,
+    JobSegment,
+    JobSegments,
     KnownSource,
     Redelivered,
     RolledBack,
@@ -48,13 +52,15 @@ from soliplex.ingester.lib.answers import (
     WebhookDetails,
 )
 from soliplex.ingester.lib.enums import RunStatus, WebhookStatus
-from soliplex.ingester.lib.errors import ConflictError, IngesterError, NotFoundError
+from soliplex.ingester.lib.errors import ConflictError, IngesterError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
 
 PREFIX: Final = "/api/v1"
 FAULT_OF_THE_FILE: Final = frozenset({400, 409, 413, 415, 422})
+SAID_OF_THE_FILE: Final = frozenset({"doctype", "enable_ocr"})
+"""Fields of a job that are right for one file and wrong for another."""
 UNKNOWN_ROUTE: Final = frozenset({404, 405})
 PATIENCE: Final = 300.0
 """Seconds a request is tried again where the server is busy, restarting or asks to wait."""
@@ -402,6 +408,39 @@ class RemoteInstallation:
         }
         return TypeAdapter(RolledBack).validate_python(await self._json("POST", "/document/rollback", data=form))
 
+    async def start_job(self, file: LocalFile, options: Mapping[str, str]) -> Accepted:
+        form = Form(options, file.path.name, file.size, file="uploadfile")
+
+        def content() -> Mapping[str, Any]:
+            return {"content": form.body(pieces_of(file.path, _nobody)), "headers": form.headers}
+
+        try:
+            answer = await self._send("POST", "/segmenter/jobs", content)
+        except RemoteError as error:
+            field, _, problem = error.problem.partition(": ")
+            if field in options and field not in SAID_OF_THE_FILE:
+                raise InvalidInputError(field, problem) from error
+            if error.status in FAULT_OF_THE_FILE:
+                raise FileRefusedError(error.problem) from error
+            raise
+        return TypeAdapter(Accepted).validate_json(answer.content)
+
+    async def job(self, job_id: str) -> Job:
+        return TypeAdapter(Job).validate_python(await self._json("GET", f"/segmenter/jobs/{quote(job_id)}"))
+
+    async def cancel_job(self, job_id: str) -> None:
+        try:
+            await self._json("PATCH", f"/segmenter/jobs/{quote(job_id)}", json={"status": "CANCELED"})
+        except RemoteConflictError:
+            return  # it has ended
+
+    async def delete_job(self, job_id: str) -> None:
+        await self._send("DELETE", f"/segmenter/jobs/{quote(job_id)}", dict[str, Any])
+
+    async def articles(self, document_id: int) -> list[JobSegment]:
+        answer = await self._json("GET", f"/segmenter/documents/{document_id}/segments")
+        return TypeAdapter(JobSegments).validate_python(answer).segments
+
     async def loads(self, group_id: int) -> Mapping[str, str]:
         del group_id
         return {}  # workers that have worked before have loaded what they need
@@ -549,6 +588,10 @@ def _said(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "does not answer"
     return f"the connection broke ({error or type(error).__name__})"
+
+
+def _nobody(_count: int) -> None:
+    """Who is told of the bytes that go, where nobody asks."""
 
 
 def _kind(response: httpx.Response) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final
 
-from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, WebhookStatus
+from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, SegmentStatus, WebhookStatus
 
 MOST_HITS: Final = 100
 """Hits that one question is answered with."""
@@ -301,3 +301,136 @@ class Redelivered:
     """Webhooks that are tried again."""
 
     webhooks: int
+
+
+class JobStatus(StrEnum):
+    """State of a job."""
+
+    NEW = "NEW"
+    """Accepted, and nothing of it was begun."""
+    PENDING = "PENDING"
+    """Was begun, ended, and is to be tried again."""
+    PROCESSING = "PROCESSING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_success(self) -> bool:
+        return self is JobStatus.COMPLETED
+
+    @property
+    def is_final(self) -> bool:
+        return self in {JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELED}
+
+
+class DocumentStatus(StrEnum):
+    """State of a job's document."""
+
+    NEW = "NEW"
+    """Not cut into articles: its job has not ended, or has failed and can be retried."""
+    PROCESSED = "PROCESSED"
+    CANCELED = "CANCELED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One document's way into articles."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    id: str
+    ip: str | None
+    """Who sent it."""
+    documentid: int
+    status: JobStatus
+    created: datetime
+    updated: datetime
+    completed: datetime | None
+    maxsize: int
+    timeit: int | None
+    """Milliseconds from its begin to its end, or until now."""
+    callbackurl: str | None
+    progress: int
+    """From 0 to 100."""
+    processing_stage: str | None
+    """What is being done to the document; what was being done to it when the job failed or was cancelled."""
+    errormessage: str | None
+    """Why it failed, with the traceback; of a job that is completed, how many articles are FAILED."""
+    warnings: list[str]
+    """What may be missing or unusual in its articles."""
+    correlation_id: str | None
+    """The id of the request that made it, which is in the server's log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDocument:
+    """The document of a job. The same bytes in two jobs are two documents."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    id: int
+    status: DocumentStatus
+    created: datetime
+    updated: datetime
+    filename: str
+    filesize: int
+    mimetype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSegment:
+    """One article."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    id: int
+    documentid: int
+    status: SegmentStatus
+    body: str
+    pagenr: int | None
+    group: str
+    title: str
+    tags: list[str]
+    lang: str | None
+    created: datetime
+    updated: datetime
+    timeit: int | None
+    ordinal: int
+    errormessage: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A job that was made."""
+
+    success: bool
+    jobid: str
+    documentid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs, the newest first, and how many there are in all."""
+
+    items: list[Job]
+    total: int
+    page: int
+    rows_per_page: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobDocuments:
+    """Documents of jobs, the newest first, and how many there are in all."""
+
+    items: list[JobDocument]
+    total: int
+    page: int
+    rows_per_page: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSegments:
+    """The articles of a document, in its order."""
+
+    segments: list[JobSegment]

@@ -84,6 +84,15 @@ class LifeCycleEvent(StrEnum):
     STEP_FAILED = "step_failed"
 
 
+class SegmentStatus(StrEnum):
+    """State of an article that a document was cut into."""
+
+    PENDING = "PENDING"
+    """Cut, and not tagged yet: nobody is shown it."""
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
 class ResourceLockKind(StrEnum):
     """Who holds a resource lock."""
 

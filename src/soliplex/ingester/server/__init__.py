@@ -26,7 +26,7 @@ from soliplex.ingester.server.lifespan import lifespan_of
 from soliplex.ingester.server.middleware import PREFIX, install_middleware
 from soliplex.ingester.server.pages import TITLE
 from soliplex.ingester.server.parameters import IN_ORDER
-from soliplex.ingester.server.routes import ROUTERS, TAGS
+from soliplex.ingester.server.routes import ROOT_ROUTERS, ROUTERS, TAGS
 from soliplex.ingester.server.sites import Served
 
 __all__ = ["create_app"]
@@ -57,6 +57,8 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, se
     answers, asked = ((400, 401, 403, 422), [DOCUMENTED]) if settings.api_key_enabled else ((400, 403, 422), [])
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, dependencies=[IN_ORDER, *asked], responses=error_answers(*answers))
+    for router in ROOT_ROUTERS:
+        app.include_router(router, dependencies=[IN_ORDER, *asked], include_in_schema=False)
     install_error_answers(app, debug=settings.debug)
     install_middleware(app, wiring, served or Served())
     _build_routes(app)

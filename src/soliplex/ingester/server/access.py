@@ -26,6 +26,11 @@ OPEN: Final = {
     "/docs/swagger-ui-bundle.js": "as `/docs/page.js`",
     "/docs/swagger-ui.css": "as `/docs/page.js`",
     "/docs/redoc.standalone.js": "as `/docs/page.js`",
+    "/debug/health": "as `/health`, for clients of the segmenter",
+    "/debug/health_with_details": "as `/health/ready`, for clients of the segmenter",
+    "/api/v1/segmenter/": "as `/`, for clients that know the segmenter by this address",
+    "/api/v1/segmenter/debug/health": "as `/debug/health`",
+    "/api/v1/segmenter/debug/health_with_details": "as `/debug/health_with_details`",
     "/health/ready": "a load balancer has no key; why a part fails is told only to those who have it",
 }
 CHANGING_GETS: Final = {

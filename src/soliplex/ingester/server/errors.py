@@ -42,6 +42,7 @@ from soliplex.ingester.lib.storage import (
 from soliplex.ingester.lib.wf.errors import DefinitionError, PayloadTooLargeError
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, is_about_the_data
 from soliplex.ingester.lib.wf.parameter_sets import ProtectedParameterSetError
+from soliplex.ingester.segmenter.jobs.options import BadFieldError, UnsupportedTypeError
 from soliplex.ingester.server.access import path_of
 
 _log = logging.getLogger(__name__)
@@ -93,6 +94,8 @@ class RateLimitedError(IngesterError):
 # The nearest class of an error's ancestry decides.
 STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     InvalidInputError: HTTPStatus.BAD_REQUEST,
+    BadFieldError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    UnsupportedTypeError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     InvalidKeyError: HTTPStatus.BAD_REQUEST,
     DefinitionError: HTTPStatus.BAD_REQUEST,
     ForbiddenAddressError: HTTPStatus.BAD_REQUEST,

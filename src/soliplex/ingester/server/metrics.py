@@ -21,6 +21,7 @@ from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.lib.models import Database, ResourceLock, RunGroup, WorkerCheckin
 from soliplex.ingester.lib.resident import Resident, resident_of
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, list_workers, running_steps_by_worker
+from soliplex.ingester.segmenter.jobs.views import count_jobs
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -113,6 +114,9 @@ async def _held_now() -> CollectorRegistry:
     for worker, memory in (await _memory_of_workers()).items():
         resident.labels(worker=worker, part="worker").set(memory.own)
         resident.labels(worker=worker, part="processes").set(memory.children)
+    jobs = Gauge("soliplex_segmenter_jobs", "Segmentation jobs by status.", ("status",), registry=registry)
+    for status, count in (await count_jobs()).items():
+        jobs.labels(status=status).set(count)
     return registry
 
 

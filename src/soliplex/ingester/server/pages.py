@@ -7,7 +7,7 @@ an installation, and are open; what they show is `/openapi.json`, for which they
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import fastapi_offline
 from fastapi import APIRouter, Request
@@ -39,6 +39,9 @@ POLICY: Final = (
 )
 """What these pages may load. Swagger UI and ReDoc write styles into their elements, and ReDoc searches in a worker."""
 PAGES: Final = frozenset({"/", "/docs", "/redoc"})
+
+ABOUT: Final = {"vendor": "Soliplex", "name": TITLE, "version": __version__}
+"""What anyone may know of a server."""
 
 # Addresses are relative, so that they hold below a root path, too.
 _PAGE: Final = """\
@@ -93,8 +96,7 @@ async def start(request: Request) -> Response:
         "metrics": "/metrics",
         "api": "/api/v1",
     }
-    told: dict[str, Any] = {"name": TITLE, "version": __version__}
-    return JSONResponse(told | {name: root + path for name, path in places.items()}, headers={"Vary": "Accept"})
+    return JSONResponse(ABOUT | {name: root + path for name, path in places.items()}, headers={"Vary": "Accept"})
 
 
 @router.get("/docs")

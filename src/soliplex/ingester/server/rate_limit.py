@@ -19,7 +19,9 @@ from soliplex.ingester.server.auth import ANYONE, caller_of
 from soliplex.ingester.server.errors import RateLimitedError, answer_for
 from soliplex.ingester.server.slots import KEY, Slots
 
-INGEST_PATHS: Final = frozenset({"/api/v1/document/ingest-document", "/api/v1/document/upload"})
+INGEST_PATHS: Final = frozenset(
+    {"/api/v1/document/ingest-document", "/api/v1/document/upload", "/jobs", "/api/v1/segmenter/jobs"}
+)
 _PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _MOST_CLIENTS: Final = 10_000
 

@@ -179,7 +179,7 @@ class StorageSettings(GeneralSettings):
         default=ByteSize(64 * 1024 * 1024),
         gt=0,
         description="Largest file to segment, in bytes or with a unit as in `64MiB`; a larger one is answered 413.",
-        json_schema_extra={"default": "64MiB", **TO_COME},
+        json_schema_extra={"default": "64MiB"},
     )
     mimetype_magic_lookahead: Count = Field(
         default=5000, description="Bytes at a file's beginning that are looked at to tell its type."
@@ -474,11 +474,9 @@ class SegmenterSettings(BaseSettings):
     """Segmentation jobs: their limits, and how languages are told."""
 
     job_timeout_seconds: Seconds = Field(
-        default=600, description="Longest a segmentation job may take before it is stopped.", json_schema_extra=TO_COME
+        default=600, description="Longest a segmentation job may take, from when it begins, before it is stopped."
     )
-    llm_tagging_timeout_seconds: Seconds = Field(
-        default=120, description="Longest wait for one tagging answer.", json_schema_extra=TO_COME
-    )
+    llm_tagging_timeout_seconds: Seconds = Field(default=120, description="Longest wait for one tagging answer.")
     use_google_language_detection: bool = Field(
         default=False,
         description="Ask Google Cloud Translate first which language a text is in; it needs GOOGLE_TRANSLATE_API_KEY.",

@@ -15,6 +15,7 @@ from soliplex.ingester.lib.enums import (
     LifeCycleEvent,
     ResourceLockKind,
     RunStatus,
+    SegmentStatus,
     WebhookStatus,
     WorkflowStepType,
 )
@@ -32,6 +33,7 @@ from soliplex.ingester.lib.models.documents import (
 from soliplex.ingester.lib.models.embeddings import CachedEmbedding
 from soliplex.ingester.lib.models.payloads import Payload
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
+from soliplex.ingester.lib.models.segments import Segment
 from soliplex.ingester.lib.models.webhooks import WebhookMessage
 from soliplex.ingester.lib.models.workflows import (
     ConfigSet,
@@ -86,6 +88,8 @@ __all__ = [
     "RunStep",
     "RunStepDependency",
     "Schedule",
+    "Segment",
+    "SegmentStatus",
     "Signal",
     "StepAttempt",
     "StepConfig",

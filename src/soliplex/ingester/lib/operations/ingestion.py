@@ -11,7 +11,7 @@ together, and all that arrive together are recorded together (`recording`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -65,7 +65,21 @@ async def ingest_received(received: Received, new: NewDocument) -> Ingested:
         new = new.checked()
         if received.held is not None and needs_file(received.head):
             received = await artifacts.as_file(received)
-        return await _keep_and_record(artifacts, received, _arrival(received, new, await _mime_type(received, new)))
+        arrival = _arrival(received, new, await _mime_type(received, new))
+        return await _keep_and_record(artifacts, received, lambda: record(arrival))
+    except BaseException:
+        await artifacts.discard(received)
+        raise
+
+
+async def keep_received[R](received: Received, record_it: Callable[[], Awaitable[R]]) -> R:
+    """Keep a document that has arrived, and record it by a transaction of the caller's own. Its spool is gone then.
+
+    The transaction may be asked for more than once: if the same content is being deleted, it raises BeingRemovedError.
+    """
+    artifacts = get_artifacts()
+    try:
+        return await _keep_and_record(artifacts, received, record_it)
     except BaseException:
         await artifacts.discard(received)
         raise
@@ -91,12 +105,12 @@ def _arrival(received: Received, new: NewDocument, mime_type: str) -> Arrival:
     )
 
 
-async def _keep_and_record(artifacts: Artifacts, received: Received, arrival: Arrival) -> Ingested:
+async def _keep_and_record[R](artifacts: Artifacts, received: Received, record_it: Callable[[], Awaitable[R]]) -> R:
     waited = 0.0
     while True:
         await artifacts.keep_copy(received)
         try:
-            ingested = await record(arrival)
+            recorded = await record_it()
         except BeingRemovedError:
             if waited >= LONGEST_WAIT:
                 raise
@@ -106,4 +120,4 @@ async def _keep_and_record(artifacts: Artifacts, received: Received, arrival: Ar
         if not await artifacts.release(received):
             await artifacts.keep_copy(received)
             await artifacts.discard(received)
-        return ingested
+        return recorded

@@ -54,7 +54,7 @@ class Ingested:
     source: str
     doc_hash: str
     version: int
-    batch_id: int
+    batch_id: int | None
     change: Change
 
 
@@ -67,7 +67,8 @@ class Arrival:
     mime_type: str
     uri: str
     source: str
-    batch_id: int
+    batch_id: int | None
+    """None: it belongs to no batch."""
     meta: Mapping[str, Any]
     priority: int | None = None
 
@@ -154,7 +155,8 @@ def recorded(
 
 def _refused(arrivals: Sequence[Arrival]) -> Script[dict[str, BeingRemovedError | NotFoundError]]:
     """The arrivals whose batch does not exist or whose content is being removed, by hash, with the reason."""
-    batches = {row["id"] for row in (yield SQL.find_batches(ids=sorted({each.batch_id for each in arrivals})))}
+    wanted = {each.batch_id for each in arrivals if each.batch_id is not None}
+    batches = {None, *(row["id"] for row in (yield SQL.find_batches(ids=sorted(wanted))))}
     hashes = sorted(each.doc_hash for each in arrivals)
     yield SQL.hold_contents(hashes=hashes)
     rows = yield SQL.removals_begun(hashes=hashes, target=ARTIFACTS)

@@ -29,6 +29,7 @@ from soliplex.ingester.lib.parsing.pages import PageRange, page_ranges
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.wf.progress import Progress
 from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, required
 from soliplex.ingester.lib.workflow.document_processes import (
     Share,
@@ -70,10 +71,11 @@ async def split_parse_document(
     doc_hash: str,
     step_params: Mapping[str, Any],
     processes: ProcessPool,
+    progress: Progress,
     time_limit: float | None = None,
 ) -> dict[str, Any]:
     """Parse a long PDF in parts of `pages_per_part` pages, beside one another, and put them together again."""
-    means = _Means(processes, StepTime(time_limit))
+    means = _Means(processes, StepTime(time_limit), progress)
     return await _parse_and_keep(run_step, doc, doc_hash, step_params, means, split=True)
 
 
@@ -82,6 +84,8 @@ class _Means(NamedTuple):
 
     processes: ProcessPool
     time: StepTime
+    progress: Progress | None = None
+    """Who is told how many parts of a long document are done."""
 
 
 async def _parse_and_keep(
@@ -163,13 +167,18 @@ class _Parsing:
     async def _parse_parts(self, ranges: Sequence[PageRange], options: ParseOptions) -> list[Made]:
         settings = get_settings()
         at_once = asyncio.Semaphore(max(settings.isolation_processes, settings.docling_concurrency))
+        done = 0
 
         async def parse_part(each: PageRange) -> Made | PermanentError:
+            nonlocal done
             async with at_once:
                 try:
                     return await self.parse(options.model_copy(update={"page_range": each}), in_hand=0)
                 except PermanentError as exc:
                     return exc
+                finally:
+                    done += 1
+                    self._tell(done, len(ranges))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -177,6 +186,10 @@ class _Parsing:
         except ExceptionGroup as exc:
             raise exc.exceptions[0] from exc  # what ended the first reader ended the others, too
         return _readable(dict(zip(ranges, [task.result() for task in tasks], strict=True)))
+
+    def _tell(self, done: int, parts: int) -> None:
+        if self.means.progress is not None:
+            self.means.progress(done / parts, f"{done} of {parts} parts")
 
     async def _parse_here(self, name: str, options: ParseOptions, into: ParsedFiles, *, in_hand: int) -> About:
         try:

@@ -20,6 +20,7 @@ from soliplex.ingester.server.routes import (
     run_groups,
     runs,
     search,
+    segmenter,
     signals,
     source_status,
     stats,
@@ -54,7 +55,11 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     tasks.router,
     flows.router,
     locks.router,
+    segmenter.prefixed,
 )
+
+ROOT_ROUTERS: Final = (segmenter.router,)
+"""Those whose clients know them at the server's root as well as under the prefix; documented is the second."""
 
 TAGS: Final = [
     {"name": "batch", "description": "Documents that come in together."},
@@ -69,6 +74,7 @@ TAGS: Final = [
     {"name": "stats", "description": "Throughput, rates, durations, utilization."},
     {"name": "lancedb", "description": "The databases that are searched."},
     {"name": "search", "description": "Questions to what was ingested."},
+    {"name": "segmenter", "description": "Documents into tagged articles; the same routes are at the root."},
     {"name": "events", "description": "What changes, as it changes."},
     {"name": "workers", "description": "Who works."},
     {"name": "locks", "description": "Who holds what."},

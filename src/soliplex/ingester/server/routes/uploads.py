@@ -115,6 +115,7 @@ async def ingest_document(request: Request, response: Response) -> IngestedDocum
         await upload.discard()
     if ingested.change is Change.MOVED:
         response.status_code = HTTPStatus.NON_AUTHORITATIVE_INFORMATION
+    assert ingested.batch_id is not None, "an upload goes into a batch"
     return IngestedDocument(
         batch_id=ingested.batch_id,
         document_uri=ingested.uri,

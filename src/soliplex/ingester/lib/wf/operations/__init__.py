@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_next_step, claim_steps
-from soliplex.ingester.lib.wf.operations.deadlines import end_overdue_runs
+from soliplex.ingester.lib.wf.operations.deadlines import cancel_run_at_once, end_overdue_runs
 from soliplex.ingester.lib.wf.operations.definitions import (
     StoredVersion,
     all_workflows,
@@ -107,6 +107,7 @@ __all__ = [
     "all_workflows",
     "cancel_orphaned_runs",
     "cancel_run",
+    "cancel_run_at_once",
     "cancel_run_group",
     "check_in",
     "check_out",

@@ -1,0 +1,13 @@
+"""Segmentation jobs: a job is a run of the workflow `segment`, its document a URI, its articles rows.
+
+    options      what clients may ask for, checked before anything is stored
+    workflow     the steps of a job, and the handlers of its begin and end
+    starting     from an upload to a run, in one transaction
+    handlers     what the steps do
+    callbacks    what a job's receiver is told, in the transaction that makes the progress
+    standing     status, progress and stage, from the run and its steps
+    views        jobs, documents and articles, as clients see them
+    changing     cancelling, retrying, deleting
+
+There is no table of jobs: whatever the engine promises of runs holds for them. Knows no HTTP.
+"""

@@ -1,0 +1,74 @@
+"""The tags and the language of an article, by whatever this installation has to find them with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from soliplex.ingester.lib.answers import JobSegment
+from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.llm import Chat
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wiring import current_wiring
+from soliplex.ingester.segmenter.articles import Article, Embed
+from soliplex.ingester.segmenter.jobs.embedding import embedding_on
+from soliplex.ingester.segmenter.jobs.options import JobOptions
+from soliplex.ingester.segmenter.jobs.sql import SQL
+from soliplex.ingester.segmenter.keyphrases import words_in_articles
+from soliplex.ingester.segmenter.language import open_language_chain
+from soliplex.ingester.segmenter.tagging import Tagger, TagRules
+
+DOCUMENTS_REMEMBERED: Final = 8
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """What all articles of a document need, made once in a process while they are tagged."""
+
+    words: OrderedDict[int, Mapping[str, int]] = field(default_factory=OrderedDict[int, Mapping[str, int]])
+    embed: tuple[asyncio.AbstractEventLoop, Embed] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What was found of an article."""
+
+    tags: list[str]
+    lang: str
+
+
+async def describe(segment: JobSegment, options: JobOptions, settings: Settings, chat: Chat | None) -> Description:
+    """Find the language of an article, and its tags."""
+    async with open_language_chain(settings, chat) as chain:
+        language = await chain.language_of(segment.body)
+    tagger = Tagger(
+        TagRules(options.usetags, options.maxtags, options.extra_instructions),
+        chat=chat,
+        chat_timeout=timedelta(seconds=settings.llm_tagging_timeout_seconds),
+        embed=_embed() if options.usetags and chat is None else None,
+        elsewhere=await _words_of(segment.documentid) if chat is None and not options.usetags else {},
+    )
+    article = Article(segment.ordinal, segment.title, segment.group, segment.pagenr, segment.body)
+    return Description(list((await tagger.tags_of(article, language.code)).tags), language.code)
+
+
+def _embed() -> Embed:
+    remembered, loop = current_wiring().kept(_Remembered), asyncio.get_running_loop()
+    if remembered.embed is None or remembered.embed[0] is not loop:
+        remembered.embed = loop, embedding_on(loop)
+    return remembered.embed[1]
+
+
+async def _words_of(document_id: int) -> Mapping[str, int]:
+    """In how many articles of the document each word stands."""
+    words = current_wiring().kept(_Remembered).words
+    if document_id not in words:
+        rows = await Database.read(SQL.bodies_of_document(document_id=document_id))
+        words[document_id] = await asyncio.to_thread(words_in_articles, [row["body"] for row in rows])
+        while len(words) > DOCUMENTS_REMEMBERED:
+            words.popitem(last=False)
+    return words[document_id]

@@ -1,0 +1,167 @@
+"""What the steps of a job do, and what happens at its begin and end.
+
+A handler that writes something sees in the same transaction that its step is still its own: what a worker does that was
+stopped, or whose job was cancelled or has run out of time, changes nothing. So every such write is a checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.llm import Chat
+from soliplex.ingester.lib.models import ArtifactType, Database, RunStep, WorkflowStepType
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import Script, json_of, single
+from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.webhooks import Sending, prepare_sending
+from soliplex.ingester.lib.wf.errors import LeaseLost, PermanentError
+from soliplex.ingester.lib.wf.isolation import ProcessPool
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
+from soliplex.ingester.lib.workflow.arguments import Earlier
+from soliplex.ingester.lib.workflow.artifacts import the_step
+from soliplex.ingester.segmenter.articles import Article
+from soliplex.ingester.segmenter.jobs import callbacks
+from soliplex.ingester.segmenter.jobs.cutting import CUT, Cut
+from soliplex.ingester.segmenter.jobs.describing import Description, describe
+from soliplex.ingester.segmenter.jobs.options import JobOptions
+from soliplex.ingester.segmenter.jobs.rows import JobRow, job_row, segment_of
+from soliplex.ingester.segmenter.jobs.sql import SQL
+from soliplex.ingester.segmenter.sizes import Sizes
+
+_log = logging.getLogger(__name__)
+
+NO_TEXT: Final = "the document holds no text; if its pages are pictures, send it with enable_ocr=true"
+NOT_TAGGED: Final = "the job ended before it was tagged"
+"""Of an article that nothing went wrong with."""
+
+
+async def segment_document(
+    run_step: RunStep,
+    run_params: Mapping[str, Any],
+    doc_hash: str,
+    earlier: Mapping[str, Earlier],
+    processes: ProcessPool,
+) -> dict[str, Any]:
+    """Cut the document into articles; they take the place of those that an earlier attempt made."""
+    options = JobOptions.model_validate(run_params["options"])
+    cut = await _cut(doc_hash, the_step(earlier, WorkflowStepType.PARSE).config_id, options, processes)
+    if not cut.articles:
+        raise PermanentError(NO_TEXT)
+    ids = await Database.transact(_store(run_step, run_params["documentid"], cut.articles))
+    return {"articles": ids, **({"warnings": cut.warnings} if cut.warnings else {})}
+
+
+async def _cut(doc_hash: str, parsed: int, options: JobOptions, processes: ProcessPool) -> Cut:
+    artifacts, sizes = get_artifacts(), Sizes.named(options.article_size, options.maxsize)
+    async with (
+        artifacts.artifact_file(doc_hash, ArtifactType.PARSED_MD, parsed) as markdown,
+        artifacts.artifact_file(doc_hash, ArtifactType.PARSED_JSON, parsed) as document,
+    ):
+        arguments = {"markdown": markdown, "document": document, "sizes": sizes}
+        return cast("Cut", await processes.run(CUT, arguments))
+
+
+def _store(run_step: RunStep, document_id: int, articles: Sequence[Article]) -> Script[list[int]]:
+    yield from _see_held(run_step)
+    yield SQL.delete_segments(document_id=document_id)
+    rows = yield SQL.insert_segments(
+        document_id=document_id, articles=Json([asdict(article) for article in articles]), now=utcnow()
+    )
+    return [row["id"] for row in sorted(rows, key=lambda row: row["ordinal"])]
+
+
+async def tag_article(run_step: RunStep, run_params: Mapping[str, Any], item: int, chat: Chat | None) -> dict[str, Any]:
+    """Find the tags and the language of an article, and tell the receiver where it is time."""
+    began = time.perf_counter()
+    rows = await Database.read(SQL.article_to_tag(id=item))
+    if not rows:
+        raise NotFoundError("article", item)  # its document was deleted meanwhile
+    options, settings = JobOptions.model_validate(run_params["options"]), get_settings()
+    found = await describe(segment_of(rows[0]), options, settings, chat)
+    took = round((time.perf_counter() - began) * 1000)
+    await Database.transact(_complete(run_step, item, found, took, await prepare_sending(settings)))
+    work_is_ready()
+    return {"tags": found.tags, "lang": found.lang}
+
+
+def _complete(run_step: RunStep, segment_id: int, found: Description, timeit: int, sending: Sending) -> Script[None]:
+    job = yield from _see_held(run_step)
+    described = {"tags": Json(found.tags), "lang": found.lang, "timeit": timeit}
+    yield SQL.complete_segment(id=segment_id, **described, now=sending.now)
+    counts = (yield SQL.count_segments(ids=[job.document_id]))[0]
+    done = counts["total"] - counts["pending"]
+    # The last article is in the last message, which follows at once.
+    if counts["pending"] and callbacks.is_due(done, counts["total"]):
+        yield from callbacks.tell_progress(job, callbacks.progress_while_tagging(done, counts["total"]), sending)
+
+
+async def publish(run_step: RunStep) -> dict[str, Any]:
+    """See how many articles are whole. A job of which none is has failed."""
+    return await Database.transact(_publish(run_step))
+
+
+def _publish(run_step: RunStep) -> Script[dict[str, Any]]:
+    job = yield from _see_held(run_step)
+    messages = yield from _fail_the_rest(job)
+    counts = (yield SQL.count_segments(ids=[job.document_id]))[0]
+    if counts["failed"] == counts["total"]:
+        problem = next(iter(messages.values()), NOT_TAGGED)
+        raise PermanentError(f"none of the {counts['total']} articles could be tagged: {problem}")
+    return {"articles": counts["total"], "failed": counts["failed"]}
+
+
+def _fail_the_rest(job: JobRow) -> Script[dict[int, str]]:
+    """Mark the articles that were not tagged, each with the reason; gives the reasons of those that were tried."""
+    now = utcnow()
+    rows = yield SQL.tasks_that_failed(run_id=job.run_id)
+    messages = {json_of(row, "input"): str(row["status_message"]) for row in rows}
+    for segment_id, message in messages.items():
+        yield SQL.note_failure(id=segment_id, message=message, now=now)
+    yield SQL.fail_the_rest(document_id=job.document_id, message=NOT_TAGGED, now=now)
+    return messages
+
+
+def _see_held(run_step: RunStep) -> Script[JobRow]:
+    """Hold the job's run, and see that the step is still this worker's; LeaseLost otherwise."""
+    assert run_step.id is not None
+    yield SQL.hold_run(run_id=run_step.workflow_run_id)
+    if not (yield SQL.step_is_held(id=run_step.id, lease=run_step.lease_token)):
+        raise LeaseLost(run_step.id)
+    return (yield from job_of_run(run_step.workflow_run_id))
+
+
+def job_of_run(run_id: int) -> Script[JobRow]:
+    rows = yield SQL.job_by_run(run_id=run_id)
+    if not rows:
+        raise NotFoundError("job of run", run_id)
+    return job_row(rows[0])
+
+
+async def limit_time(workflow_run_id: int) -> None:
+    """The job has begun: from now on it has JOB_TIMEOUT_SECONDS."""
+    deadline = utcnow() + timedelta(seconds=get_settings().job_timeout_seconds)
+    await Database.transact(single(SQL.set_deadline(run_id=workflow_run_id, deadline=deadline)))
+
+
+async def tell_end(workflow_run_id: int, event_id: int) -> None:
+    """The job has ended, in whatever way: mark what was not tagged, and write the last message."""
+    sending = await prepare_sending(get_settings())
+    await Database.transact(_tell_end(workflow_run_id, event_id, sending))
+    work_is_ready()
+
+
+def _tell_end(run_id: int, event_id: int, sending: Sending) -> Script[None]:
+    yield SQL.hold_run(run_id=run_id)
+    job = yield from job_of_run(run_id)
+    if not job.status.is_final:
+        return  # It was put back by hand before anybody could be told: another end follows.
+    yield from _fail_the_rest(job)
+    yield from callbacks.tell_end(job, sending, key=f"end {event_id}")

@@ -1,0 +1,192 @@
+"""Jobs, their documents and articles, as clients see them: read from runs, URIs and rows of articles."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from soliplex.ingester.lib.answers import Job, JobDocument, JobDocuments, Jobs, JobSegment, JobSegments, JobStatus
+from soliplex.ingester.lib.enums import RunStatus
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.transactions import Row, Rows, datetime_of
+from soliplex.ingester.lib.storable import unstorable_in
+from soliplex.ingester.lib.wf.views import Paging
+from soliplex.ingester.segmenter.jobs.rows import JobRow, job_row, segment_of
+from soliplex.ingester.segmenter.jobs.sql import SQL
+from soliplex.ingester.segmenter.jobs.standing import (
+    TIMED_OUT,
+    document_status,
+    job_status,
+    run_statuses,
+    standing_of,
+    step_standings,
+)
+from soliplex.ingester.segmenter.jobs.starting import SOURCE
+from soliplex.ingester.segmenter.jobs.workflow import WORKFLOW_ID
+
+_BEGUN: Final = {JobStatus.NEW: False, JobStatus.PENDING: True}
+"""Of statuses whose runs have the same one, whether the run was begun."""
+
+
+async def find_job(job_id: str) -> JobRow:
+    """The job's run; NotFoundError where there is no such job."""
+    rows = [] if unstorable_in(job_id) else await Database.read(SQL.job_by_key(workflow_id=WORKFLOW_ID, job_id=job_id))
+    if not rows:
+        raise NotFoundError("job", job_id)
+    return job_row(rows[0])
+
+
+async def get_job(job_id: str) -> Job:
+    (job,) = await _shown([await find_job(job_id)])
+    return job
+
+
+async def list_jobs(paging: Paging, status: JobStatus | None = None) -> Jobs:
+    """Jobs, the newest first; with a status, those that have it."""
+    page = {"workflow_id": WORKFLOW_ID, "limit": paging.rows_per_page, "offset": paging.offset}
+    if status is None:
+        rows = await Database.read(SQL.newest_jobs(**page))
+    else:
+        wanted = {"statuses": run_statuses(status), "has_begun": _BEGUN.get(status)}
+        rows = await Database.read(SQL.newest_jobs_in_status(**page, **wanted))
+    counts = await count_jobs()
+    total = sum(counts.values()) if status is None else counts[status]
+    return Jobs(await _shown([job_row(row) for row in rows]), total, paging.page, paging.rows_per_page)
+
+
+async def count_jobs() -> dict[JobStatus, int]:
+    """How many jobs are in each status."""
+    counts = dict.fromkeys(JobStatus, 0)
+    for row in await Database.read(SQL.count_jobs(workflow_id=WORKFLOW_ID)):
+        counts[job_status(RunStatus(row["status"]), has_begun=bool(row["has_begun"]))] += row["jobs"]
+    return counts
+
+
+async def get_document(document_id: int) -> JobDocument:
+    rows = await Database.read(SQL.document_by_id(id=document_id, source=SOURCE))
+    if not rows:
+        raise NotFoundError("document", document_id)
+    (document,) = await _documents(rows)
+    return document
+
+
+async def list_documents(paging: Paging) -> JobDocuments:
+    """Documents of jobs, the newest first."""
+    page = {"source": SOURCE, "limit": paging.rows_per_page, "offset": paging.offset}
+    rows = await Database.read(SQL.newest_documents(**page))
+    total = (await Database.read(SQL.count_documents(source=SOURCE)))[0]["documents"]
+    return JobDocuments(await _documents(rows), total, paging.page, paging.rows_per_page)
+
+
+async def list_segments(document_id: int) -> JobSegments:
+    """The articles of a document in its order, as far as they are done."""
+    rows = await Database.read(SQL.segments_of_document(document_id=document_id))
+    if not rows:
+        await get_document(document_id)  # says so if there is no such document
+    return JobSegments([segment_of(row) for row in rows])
+
+
+async def get_segment(segment_id: int) -> JobSegment:
+    rows = await Database.read(SQL.segment_by_id(id=segment_id))
+    if not rows:
+        raise NotFoundError("segment", segment_id)
+    return segment_of(rows[0])
+
+
+async def _documents(rows: Rows) -> list[JobDocument]:
+    keys = [_job_id_in(row["uri"]) for row in rows]
+    found = await Database.read(SQL.jobs_by_keys(workflow_id=WORKFLOW_ID, keys=keys))
+    jobs = {row["run_key"]: job_row(row) for row in found}
+    return [_document(row, jobs.get(key)) for row, key in zip(rows, keys, strict=True)]
+
+
+def _job_id_in(uri: str) -> str:
+    return uri.removeprefix(f"{SOURCE}:").partition("/")[0]
+
+
+def _document(row: Row, job: JobRow | None) -> JobDocument:
+    created = datetime_of(row, "created_at")
+    assert created is not None, "every URI has a history"
+    # A run that was pruned had ended; if it left articles, it ended well.
+    last = JobStatus.COMPLETED if row["has_segments"] else JobStatus.FAILED
+    return JobDocument(
+        id=row["id"],
+        status=document_status(job.status if job else last),
+        created=created,
+        updated=(job.changed if job else None) or created,
+        filename=job.filename if job else row["uri"].rpartition("/")[2],
+        filesize=row["file_size"] or 0,
+        mimetype=row["mime_type"],
+    )
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What is known of some jobs beside their runs."""
+
+    steps: defaultdict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    """By run."""
+    failures: dict[int, Row] = field(default_factory=dict[int, Row])
+    articles: dict[int, Row] = field(default_factory=dict[int, Row])
+    """By document."""
+
+
+async def _shown(jobs: Sequence[JobRow]) -> list[Job]:
+    facts = await _facts_of(jobs)
+    now = utcnow()
+    return [_job(job, facts, now) for job in jobs]
+
+
+async def _facts_of(jobs: Sequence[JobRow]) -> _Facts:
+    facts, ids = _Facts(), [job.run_id for job in jobs]
+    for row in await Database.read(SQL.steps_of_jobs(ids=ids)):
+        facts.steps[row["workflow_run_id"]].append(row)
+    failed = [job.run_id for job in jobs if job.status is JobStatus.FAILED]
+    if failed:
+        facts.failures = {row["workflow_run_id"]: row for row in await Database.read(SQL.failures_of_jobs(ids=failed))}
+    counted = await Database.read(SQL.count_segments(ids=[job.document_id for job in jobs]))
+    facts.articles = {row["document_id"]: row for row in counted}
+    return facts
+
+
+def _job(job: JobRow, facts: _Facts, now: datetime) -> Job:
+    articles, steps = facts.articles.get(job.document_id), facts.steps[job.run_id]
+    standing = standing_of(job.status, step_standings(steps, articles["total"] if articles else 0))
+    return Job(
+        id=job.id,
+        ip=job.ip,
+        documentid=job.document_id,
+        status=job.status,
+        created=job.created,
+        updated=job.changed or job.created,
+        completed=job.completed,
+        maxsize=job.options.maxsize,
+        timeit=round(((job.completed or now) - job.began).total_seconds() * 1000) if job.began else None,
+        callbackurl=job.options.callbackurl,
+        progress=standing.progress,
+        processing_stage=standing.stage,
+        errormessage=_error_of(job, facts.failures.get(job.run_id), articles),
+        warnings=[text for row in steps for text in json.loads(row["warnings"] or "[]")],
+        correlation_id=job.correlation_id,
+    )
+
+
+def _error_of(job: JobRow, failure: Row | None, articles: Row | None) -> str | None:
+    match job.status:
+        case JobStatus.FAILED if job.is_overdue:
+            return TIMED_OUT
+        case JobStatus.FAILED if failure is not None:
+            traceback = f"\n\n{failure['traceback']}" if failure["traceback"] else ""
+            return f"step {failure['workflow_step_name']!r} failed: {failure['message']}{traceback}"
+        case JobStatus.FAILED:
+            return job.message
+        case JobStatus.COMPLETED if articles is not None and articles["failed"]:
+            return f"{articles['failed']} of {articles['total']} articles could not be tagged: they are FAILED"
+        case _:
+            return None
