@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
 from starlette.datastructures import UploadFile
 
 from soliplex.ingester.lib.config import Settings
@@ -56,6 +58,24 @@ Status = Annotated[
 
 async def _registry() -> Registry:
     return get_registry()
+
+
+def _written_out(value: object) -> object:
+    # pydantic would take a number for seconds since 1970.
+    if not isinstance(value, str) or not re.match(r"\d{4}-\d\d-\d\d", value):
+        raise ValueError("must be a date and a time as in ISO 8601")
+    return value
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("must lie within the years 1 to 9999") from exc
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)]
+"""A date and a time with a zone, written out."""
 
 
 async def _settings(request: Request) -> Settings:

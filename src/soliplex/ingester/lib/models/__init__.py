@@ -31,6 +31,7 @@ from soliplex.ingester.lib.models.documents import (
     SyncState,
 )
 from soliplex.ingester.lib.models.embeddings import CachedEmbedding
+from soliplex.ingester.lib.models.flow_views import VIEWS
 from soliplex.ingester.lib.models.payloads import Payload
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
 from soliplex.ingester.lib.models.segments import Segment
@@ -58,6 +59,7 @@ from soliplex.ingester.lib.models.workflows import (
 __all__ = [
     "FINAL_STATUSES",
     "VALID_TRANSITIONS",
+    "VIEWS",
     "ArtifactType",
     "CachedEmbedding",
     "ConfigSet",

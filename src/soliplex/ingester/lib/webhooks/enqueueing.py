@@ -14,7 +14,7 @@ from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.webhooks.messages import NewMessage, host_of
 from soliplex.ingester.lib.webhooks.signing import keys_named
 from soliplex.ingester.lib.webhooks.sql import SQL
-from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinition, workflow_from_steps
+from soliplex.ingester.lib.wf.definitions import INTERNAL, StepDefinition, WorkflowDefinition, workflow_from_steps
 from soliplex.ingester.lib.wf.operations.definitions import pin
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, start_one
 from soliplex.ingester.lib.wf.retries import Backoff
@@ -37,7 +37,7 @@ def webhook_workflow() -> WorkflowDefinition:
         timeout=timedelta(hours=1),
         backoff=Backoff(timedelta(seconds=2), timedelta(minutes=5)),
     )
-    return workflow_from_steps(WORKFLOW_ID, [step], name="Deliver webhooks")
+    return workflow_from_steps(WORKFLOW_ID, [step], name="Deliver webhooks", meta={INTERNAL: True})
 
 
 @dataclass(frozen=True, slots=True)

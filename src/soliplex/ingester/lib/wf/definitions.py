@@ -32,6 +32,8 @@ EVENT_NAMES: Final = tuple(event.value for event in LifeCycleEvent)
 ATTEMPTS_IN_JSON: Final = 3
 OUTSIDE: Final = "outside"
 """In place of a handler: workers outside, who ask for the step's type by its name, do the work."""
+INTERNAL: Final = "internal"
+"""The key in a workflow's meta that says that only the product itself starts it."""
 ANY_NUMBER: Final = 2**31 - 1
 """How many tasks of a map step may fail where there is no bound."""
 
@@ -169,6 +171,11 @@ class WorkflowDefinition:
             return self._by_key[key]
         except KeyError:
             raise UnknownDefinitionError("step", key, self._by_key) from None
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only the product itself starts it."""
+        return bool(self.meta.get(INTERNAL))
 
     def handlers_for(self, event: str) -> tuple[EventHandler, ...]:
         """Give the handlers of this event, in the order they are written in."""

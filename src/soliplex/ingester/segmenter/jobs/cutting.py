@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from soliplex.ingester.lib.errors import MissingPackageError
-from soliplex.ingester.segmenter.articles import Article, Embed, cut_into_articles, warnings_about
-from soliplex.ingester.segmenter.jobs.embedding import embedding_on
+from soliplex.ingester.segmenter.articles import Article, cut_into_articles, warnings_about
 from soliplex.ingester.segmenter.page_numbers import page_marks
 from soliplex.ingester.segmenter.sizes import Sizes
+from soliplex.ingester.segmenter.word_vectors import local_embed, local_sentence_embed
 
 CUT: Final = f"{__name__}.cut_files"
 
@@ -27,15 +26,12 @@ class Cut:
 
 async def cut_files(markdown: Path, document: Path, sizes: Sizes) -> Cut:
     """The articles of a document of which the parser made these files. Called in another process."""
-    return await asyncio.to_thread(_cut, markdown, document, sizes, embedding_on(asyncio.get_running_loop()))
+    return await asyncio.to_thread(_cut, markdown, document, sizes)
 
 
-def _cut(markdown: Path, document: Path, sizes: Sizes, embed: Embed) -> Cut:
+def _cut(markdown: Path, document: Path, sizes: Sizes) -> Cut:
     text = markdown.read_text("utf-8").replace("\x00", "\ufffd")  # PostgreSQL stores no NUL
     structure: Any = json.loads(document.read_bytes())
     pages = page_marks(text, structure)
-    try:
-        articles = cut_into_articles(text, sizes, pages=pages, embed=embed)
-    except MissingPackageError:
-        articles = cut_into_articles(text, sizes, pages=pages)
+    articles = cut_into_articles(text, sizes, pages=pages, embed=local_embed(), embed_sentences=local_sentence_embed())
     return Cut(articles, warnings_about(articles, sizes))

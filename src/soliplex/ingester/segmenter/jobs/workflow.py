@@ -15,6 +15,7 @@ from typing import Final
 from soliplex.ingester.lib.enums import LifeCycleEvent
 from soliplex.ingester.lib.wf.definitions import (
     ANY_NUMBER,
+    INTERNAL,
     EventHandler,
     StepDefinition,
     WorkflowDefinition,
@@ -53,6 +54,7 @@ SEGMENT: Final[WorkflowDefinition] = workflow_from_steps(
         StepDefinition(key="publish", method=f"{_HANDLERS}.publish", retries=TRIES, depends_on=("tag",)),
     ],
     name="Segmentation job",
+    meta={INTERNAL: True},
     lifecycle_events={
         LifeCycleEvent.ITEM_START: _event("limit the time", "limit_time"),
         LifeCycleEvent.ITEM_END: _event("tell the end", "tell_end"),

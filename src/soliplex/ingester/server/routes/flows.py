@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from soliplex.ingester.lib.enums import DefinitionKind
+from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Schedule
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.answers import SentSignal
@@ -19,7 +20,7 @@ from soliplex.ingester.lib.wf.flows.allowed import check_commands
 from soliplex.ingester.lib.wf.operations.definitions import delete_definition, find_workflow, newest_of_all
 from soliplex.ingester.lib.wf.views import DefinitionGraph, RunGraph
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, BigId, CurrentSettings, Text
+from soliplex.ingester.server.parameters import AskedPage, BigId, CurrentSettings, Moment, Text
 from soliplex.ingester.server.routes.runs import Attempts
 from soliplex.ingester.server.routes.signals import SIGNAL_BODY, payload_of
 from soliplex.ingester.server.routes.tasks import Whole
@@ -68,8 +69,8 @@ class NewFlowRun(_Body):
     input: Any = Field(default=None, description="Any JSON.", examples=[{"text": "to be or not"}])
     key: str | None = Field(default=None, description="A name for the run: the same key again gives the same run.")
     priority: Whole = Field(default=0, ge=-(2**31), lt=2**31, description="Higher goes first.")
-    start_at: datetime | None = Field(default=None, description="Before this moment no step begins.")
-    deadline: datetime | None = Field(default=None, description="At this moment a run that is not over fails.")
+    start_at: Moment | None = Field(default=None, description="Before this moment no step begins.")
+    deadline: Moment | None = Field(default=None, description="At this moment a run that is not over fails.")
 
 
 class NewSchedule(_Body):
@@ -96,6 +97,7 @@ async def list_flows() -> list[ListedFlow]:
             steps=[step.key for step in each.workflow.steps],
         )
         for each in await newest_of_all()
+        if not each.workflow.is_internal
     ]
 
 
@@ -217,7 +219,10 @@ async def delete_flow(slug: Text) -> None:
 
 @router.post("/{slug}/runs", summary="Start a run", status_code=HTTPStatus.CREATED, responses=error_answers(400, 404))
 async def start_run(slug: Text, body: NewFlowRun) -> StartedFlow:
+    flow = await find_workflow(slug)
+    if flow.is_internal:
+        raise NotFoundError("flow", slug)
     run_id = await Executor.start_workflow(
-        slug, body.input, key=body.key, priority=body.priority, start_at=body.start_at, deadline=body.deadline
+        flow, body.input, key=body.key, priority=body.priority, start_at=body.start_at, deadline=body.deadline
     )
     return StartedFlow(run_id=run_id, slug=slug)

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from soliplex.ingester.lib import webhooks
 from soliplex.ingester.lib.answers import Redelivered, Webhook, WebhookDetails
 from soliplex.ingester.lib.models import PaginatedResponse, WebhookStatus
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, BigId, Text
+from soliplex.ingester.server.parameters import AskedPage, BigId, Moment, Text
 
 router = APIRouter(prefix="/webhooks", tags=["webhooks"])
 
 
-def _written_out(value: object) -> object:
-    # pydantic would take a number for seconds since 1970.
-    if not isinstance(value, str) or not re.match(r"\d{4}-\d\d-\d\d", value):
-        raise ValueError("must be a date and a time as in ISO 8601")
-    return value
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError as exc:
-        raise ValueError("must lie within the years 1 to 9999") from exc
-
-
 type Webhooks = list[Webhook] | PaginatedResponse[Webhook]
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)]
 Standing = Annotated[
     WebhookStatus,
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
