@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from soliplex.ingester import Executor
-from soliplex.ingester.lib.models import Database
 from tests.support.engine import registry_in_use, rows_of
 from tests.support.flow_functions import lengths
 
+ON_POSTGRES = pytest.mark.parametrize(
+    "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+"""The queries are written in its words."""
 SLOW_TASKS = """
 SELECT
 step_slug,
@@ -80,9 +83,8 @@ async def test_a_run_is_seen_in_the_shape_of_its_tables(database: None) -> None:
     assert sorted(await column("SELECT step_slug FROM step_tasks")) == ["length"] * 4 + ["total", "words"]
 
 
+@ON_POSTGRES
 async def test_the_monitoring_queries_run_as_printed(database: None) -> None:
-    if not Database.is_postgres():
-        return  # they are written in the words of PostgreSQL
     run_id = await executed()
     slow = await rows_of(SLOW_TASKS)
     assert {(row[0], row[1]) for row in slow} == {("words", 1), ("length", 4), ("total", 1)}
