@@ -86,7 +86,10 @@ async def world(
 
 def _values(doc_hash: str) -> dict[str, Any]:
     return {
-        **dict.fromkeys(("batch_id", "run_group_id", "run_id", "step_id"), 1),
+        **dict.fromkeys(("batch_id", "run_group_id", "run_id", "step_id", "payload_id", "message_id"), 1),
+        **dict.fromkeys(("documentid", "segmentid"), 1),
+        "jobid": "01a1eeecfdd74c6ae2702d60884633dc",
+        "slug": "test_wf",
         "source": "files",
         "name": "Q4",
         "source_uri": "/b.txt",

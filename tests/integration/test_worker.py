@@ -646,7 +646,7 @@ async def test_the_module_level_worker_starts_once_and_stops(database: type[Data
 async def test_the_default_pools_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCLING_CONCURRENCY", "7")
     monkeypatch.setenv("WORKER_TASK_COUNT", "2")
-    assert WorkerConfig().consumers == {"parse": 7, "store": 2, "*": 2}
+    assert WorkerConfig().consumers.items() >= {"parse": 7, "store": 2, "*": 2}.items()
 
 
 async def test_progress_is_written_while_the_handler_works_and_wrong_progress_fails_its_step(

@@ -51,7 +51,7 @@ COMMANDS: dict[str, str | Group] = {
         },
     ),
     "webhooks": Group(
-        "Messages to receivers outside: callbacks and notifications.",
+        "Messages to receivers outside.",
         {
             "list": "soliplex.ingester.cli.webhooks:list_",
             "show": "soliplex.ingester.cli.webhooks:show",

@@ -69,7 +69,7 @@ async def segment(
     keep: Annotated[bool, typer.Option(help="Leave jobs and articles in the database.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Cut documents into articles with titles, tags and languages, and print them.
+    """Cut documents into tagged articles, and print them.
 
     Ctrl-C cancels what has not ended. Exit code 1 if any document failed, 2 if an option is wrong, 130 if it was
     stopped.

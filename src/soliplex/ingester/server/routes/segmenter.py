@@ -29,12 +29,12 @@ from soliplex.ingester.server import health
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
 from soliplex.ingester.server.pages import ABOUT
-from soliplex.ingester.server.parameters import AskedPage, BigId, Id
+from soliplex.ingester.server.parameters import AskedPage, BigId, Id, Text
 
 router = APIRouter(tags=["segmenter"])
 FILE: Final = "uploadfile"
 
-JobId = Annotated[str, Path(min_length=1, max_length=100, description="As the answer to its upload says.")]
+JobId = Annotated[Text, Path(max_length=100, description="As the answer to its upload says.")]
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
