@@ -24,6 +24,7 @@ from soliplex.ingester.lib.models import (
     LifeCycleEvent,
     ResourceLockKind,
     RunStatus,
+    SegmentStatus,
     WebhookStatus,
     metadata,
 )
@@ -205,6 +206,7 @@ ENUMS: Final[dict[tuple[str, str], type[StrEnum]]] = {
     ("definition", "kind"): DefinitionKind,
     ("stepprofile", "status"): RunStatus,
     ("webhookmessage", "status"): WebhookStatus,
+    ("segment", "status"): SegmentStatus,
 }
 
 

@@ -28,7 +28,7 @@ from soliplex.ingester.segmenter.jobs.standing import (
     standing_of,
 )
 from soliplex.ingester.segmenter.jobs.starting import new_job_id, safe_filename
-from soliplex.ingester.segmenter.jobs.workflow import SEGMENT
+from soliplex.ingester.segmenter.jobs.workflow import segment_workflow
 
 MOMENT = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -53,7 +53,7 @@ def test_only_the_document_of_a_completed_job_is_processed() -> None:
 
 
 def test_every_step_of_a_job_has_a_stage_and_progress_only_grows() -> None:
-    assert list(STAGES) == [step.key for step in SEGMENT.steps]
+    assert list(STAGES) == [step.key for step in segment_workflow().steps]
     seen = list[int]()
     for done in range(len(STAGES)):
         for fraction in (0.0, 0.4, 1.0):

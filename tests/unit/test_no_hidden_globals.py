@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -47,6 +49,7 @@ FRONTS: Final = {
     "lib/operations/apart.py": "kept_apart()",
     "lib/operations/group_coverage.py": "the share of words below which a warning is due",
     "lib/operations/recording.py": "uploads that arrive together",
+    "segmenter/jobs/workflow.py": "the workflow of jobs, as the settings make it",
     "server/connections.py": "a connection to an application that says nothing of its settings",
 }
 """The modules that may ask for the current wiring, each with what of it is called by its name."""
@@ -107,3 +110,16 @@ def test_each_module_that_may_ask_does(module: str) -> None:
 def test_no_function_changes_a_global() -> None:
     changed = {module for module, tree in trees().items() for node in ast.walk(tree) if isinstance(node, ast.Global)}
     assert not changed, "keep it in the wiring: current_wiring().kept(...)"
+
+
+def test_importing_the_program_reads_no_settings() -> None:
+    """What is read at import would hold for processes that are given other settings afterwards."""
+    program = (
+        "import soliplex.ingester.lib.wiring as wiring\n"
+        "def refuse(*_): raise AssertionError('settings are read at import')\n"
+        "wiring.Wiring.settings = property(refuse)\n"
+        "import soliplex.ingester.server, soliplex.ingester.lib.workflow.extension, soliplex.ingester.lib.wf.flows\n"
+        "import soliplex.ingester.segmenter.jobs.handlers\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2_000:]

@@ -456,3 +456,15 @@ def test_the_shipped_definitions_are_valid() -> None:
         if workflow.id in {"fetch", "sorted"}:
             continue
         assert [step.key for step in workflow.steps] == ["validate", "parse", "chunk", "embed", "store"]
+
+
+def test_a_definition_whose_file_was_written_a_moment_ago_is_found(folders: Folders) -> None:
+    registry = folders.registry()
+    folders.clock.seconds += 0.1
+    with pytest.raises(UnknownDefinitionError):
+        registry.workflow("new")
+    folders.flow("new")
+    folders.write(folders.params / "new.yaml", "id: new\n")
+    folders.clock.seconds += 0.1
+    assert registry.workflow("new").id == "new"
+    assert registry.parameter_set("new").id == "new"

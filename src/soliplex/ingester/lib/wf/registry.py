@@ -39,6 +39,8 @@ from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.yaml_source import LARGEST_FILE
 
 SECONDS_BETWEEN_CHECKS: Final = 0.5
+SECONDS_BETWEEN_MISSES: Final = 0.02
+"""Where an id is not known, files are looked at again so soon: whoever asks for it may have just written its file."""
 READ_AT_ONCE: Final = 16 << 10
 """Bytes of changed files that are read while an event loop waits: some milliseconds, whatever is in them."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
@@ -82,8 +84,10 @@ class Registry:
     def workflow(self, workflow_id: str) -> WorkflowDefinition:
         """Give the workflow with this id; an id whose file is invalid raises that file's error."""
         self._refresh_when_due()
-        index = self._workflows
-        return self._registered.get(workflow_id) or index.by_id.get(workflow_id) or index.refuse(workflow_id)
+        found = self._registered.get(workflow_id) or self._workflows.by_id.get(workflow_id)
+        if found is None:
+            self._look_once_more()
+        return found or self._workflows.by_id.get(workflow_id) or self._workflows.refuse(workflow_id)
 
     def find_workflow(self, workflow_id: str) -> WorkflowDefinition | None:
         """As `workflow`; None where neither a file nor code defines it.
@@ -110,8 +114,10 @@ class Registry:
     def parameter_set(self, set_id: str) -> ParameterSet:
         """Give the parameter set with this id; an id whose file is invalid raises that file's error."""
         self._refresh_when_due()
-        index = self._parameter_sets
-        return index.by_id.get(set_id) or stored().parameter_set(set_id) or index.refuse(set_id)
+        found = self._parameter_sets.by_id.get(set_id) or stored().parameter_set(set_id)
+        if found is None:
+            self._look_once_more()
+        return found or self._parameter_sets.by_id.get(set_id) or self._parameter_sets.refuse(set_id)
 
     def parameter_sets(self) -> tuple[ParameterSet, ...]:
         """Give all parameter sets, by id."""
@@ -172,6 +178,12 @@ class Registry:
                 _log.exception("the definition files cannot be looked at; what was read before stays in use")
             finally:
                 self._lock.release()
+
+    def _look_once_more(self) -> None:
+        """Before an id is refused: its file may have been written since the last look, by whoever asks for it now."""
+        soon = self._next_check - SECONDS_BETWEEN_CHECKS + SECONDS_BETWEEN_MISSES
+        self._next_check = min(self._next_check, soon)
+        self._refresh_when_due()
 
     def _refresh_apart(self) -> None:
         try:

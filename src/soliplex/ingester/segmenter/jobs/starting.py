@@ -27,7 +27,7 @@ from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, start_one
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 from soliplex.ingester.segmenter.jobs.options import DOCTYPES, BadFieldError, JobOptions, checked_type
 from soliplex.ingester.segmenter.jobs.sql import SQL
-from soliplex.ingester.segmenter.jobs.workflow import SEGMENT, WORKFLOW_ID
+from soliplex.ingester.segmenter.jobs.workflow import WORKFLOW_ID, segment_workflow
 
 SOURCE: Final = "segmenter"
 """The source of all documents of jobs."""
@@ -65,7 +65,7 @@ async def start_job(
         found, wanted = await _types_of(received, name, options)
         # What a text is, the validate step tells by its name: where the sender knows better, its place says so.
         place = name if found == wanted else f"{name}.{options.doctype}"
-        arrival = _Arriving(new_job_id(), name, place, wanted, options, sender, await pin(SEGMENT))
+        arrival = _Arriving(new_job_id(), name, place, wanted, options, sender, await pin(segment_workflow()))
     except BaseException:
         await artifacts.discard(received)
         raise
@@ -127,7 +127,9 @@ class _Arriving:
         if isinstance(outcome, Exception):
             raise outcome
         yield from self._see_type(received.hash)
-        start = Start(workflow=SEGMENT, params=self.options.parameters(), now=now, definition_id=self.definition_id)
+        start = Start(
+            workflow=segment_workflow(), params=self.options.parameters(), now=now, definition_id=self.definition_id
+        )
         params = run_params(start, SOURCE, self._facts(outcome.uri_id))
         yield from start_one(start, self.filename, NewRun(doc_id=received.hash, params=params, key=self.job_id))
         return Accepted(success=True, jobid=self.job_id, documentid=outcome.uri_id)
