@@ -84,7 +84,7 @@ async def test_a_job_without_a_file_is_refused(client: httpx.AsyncClient) -> Non
 
 NOT_THERE: Final[list[tuple[str, str, dict[str, Any], int]]] = [
     ("GET", "/jobs/nonsense", {}, 404),
-    ("GET", "/jobs/%00", {}, 404),
+    ("GET", "/jobs/%00", {}, 422),
     ("PATCH", "/jobs/nonsense", {"json": {"status": "CANCELED"}}, 404),
     ("PATCH", "/jobs/nonsense", {"json": {"status": "COMPLETED"}}, 422),
     ("PATCH", "/jobs/nonsense", {"json": {}}, 422),
