@@ -24,6 +24,8 @@ from soliplex.ingester.lib.wf.operations import delete_run_group
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.workflow import storing
+from soliplex.ingester.segmenter.jobs.options import JobOptions
+from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
 from tests.support.documents import pieces
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import eventually
@@ -298,3 +300,19 @@ async def test_a_note_of_a_store_that_cannot_be_read_stops_no_deletion(worker: W
     await documents.delete_document_uri_by_uri("/a/bees.md", "alpha")
     assert await cited("bees") == []
     await all_is_right()
+
+
+async def test_a_segmentation_job_of_a_content_is_no_place_of_it(worker: Worker) -> None:
+    await ingest("alpha", "/a/bees.md", BEES)
+    received = await get_artifacts().receive(pieces(BEES), limit=None, hold=True)
+    await start_job(received, filename="bees.md", options=JobOptions(), sender=Sender())
+    await all_runs_end()
+    await ingest("beta", "/b/bees.md", BEES)
+    assert [hit.sources for hit in await hits()] == [["beta", "alpha"]]
+    assert await cited(source="segmenter") == []
+
+    await documents.delete_document_uri_by_uri("/a/bees.md", "alpha")
+    await documents.delete_document_uri_by_uri("/b/bees.md", "beta")
+    await all_is_right()
+    assert await hits() == [], "what only a job still has is not found"
+    assert await scalar("SELECT count(*) FROM document") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -11,8 +12,11 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.enums import SegmentStatus
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.operations import cleanup_orphans, delete_documents
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf.extensions import tidy
+from soliplex.ingester.lib.wf.operations import Retention, prune_history
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from soliplex.ingester.lib.wf.views import Paging
 from soliplex.ingester.lib.workflow import parsing
@@ -148,3 +152,19 @@ async def test_articles_go_with_their_document_whoever_deletes_it(worker: Worker
     assert await scalar("SELECT count(*) FROM segment") == 0
     with pytest.raises(NotFoundError):
         await views.get_job(job.id)
+
+
+async def test_articles_and_document_of_a_job_go_when_its_run_is_pruned(worker: Worker) -> None:
+    old = await ended(await started())
+
+    async def no_event_is_open() -> bool:
+        return (await prune_history(Retention(ended=timedelta()), now=utcnow() + timedelta(days=1))).groups == 1
+
+    await eventually(no_event_is_open, "the job's group was pruned")
+    young = await started(name="young.md")
+    await tidy()
+    with pytest.raises(NotFoundError):
+        await views.get_document(old.documentid)
+    assert await scalar("SELECT count(*) FROM segment WHERE document_id = :id", id=old.documentid) == 0
+    assert (await ended(young)).status is JobStatus.COMPLETED, "a job that has its run keeps its document"
+    assert (await views.list_segments((await views.get_job(young)).documentid)).segments

@@ -22,6 +22,7 @@ def extensions_apart() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extensions, "_loaded", set[str]())
         patch.setattr(extensions, "_own_pools", {})
+        patch.setattr(extensions, "_tidying", {})
         patch.setattr(belonging, "_owner", [])
         yield
     # Whoever comes next and has not imported it yet must import it anew.

@@ -151,7 +151,9 @@ _PLACES: Final = f"""
                  WHERE h.doc_uri_id = u.id AND h.version = u.version AND h.action IN ('created', 'updated'))
                 THEN 1 ELSE 0 END
       FROM ({_NEWEST}) n JOIN workflowrun r ON r.id = n.run_id JOIN documenturi u ON u.doc_hash = n.doc_id
-      JOIN runstep s ON s.workflow_run_id = n.run_id AND s.step_type = 'store' AND s.resource_key = :key"""
+      JOIN runstep s ON s.workflow_run_id = n.run_id AND s.step_type = 'store' AND s.resource_key = :key
+     WHERE u.source <> 'segmenter'"""
+"""The URI of a segmentation job is no place of its content."""
 
 
 async def _expected(key: str) -> dict[str, _Stored]:

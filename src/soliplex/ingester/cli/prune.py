@@ -77,8 +77,10 @@ async def _count(retention: Retention) -> dict[str, int]:
 
 async def _prune(retention: Retention, signals: float | None) -> dict[str, int]:
     from soliplex.ingester.lib.wf import operations
+    from soliplex.ingester.lib.wf.extensions import tidy
 
     done = await operations.prune_history(retention)
+    await tidy()
     counts = {"groups": done.groups, "runs": done.runs, "steps": done.steps}
     if signals is not None:
         counts["signals"] = await operations.prune_signals(timedelta(days=signals))

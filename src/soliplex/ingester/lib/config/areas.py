@@ -283,9 +283,9 @@ class WorkerSettings(BaseSettings):
     )
     docling_concurrency: Count = Field(default=3, description="Size of the pool for parse steps.")
     engine_extensions: Items = Field(
-        default=("soliplex.ingester.lib.workflow.extension",),
+        default=("soliplex.ingester.lib.workflow.extension", "soliplex.ingester.segmenter.jobs.extension"),
         description="Modules, separated by commas, that a worker imports: they give types of steps a pool of their "
-        "own, and handlers values to ask for. The one that is shipped knows documents.",
+        "own, and handlers values to ask for. The two that are shipped know documents and segmentation jobs.",
     )
     flow_modules: Items = Field(
         default=(),

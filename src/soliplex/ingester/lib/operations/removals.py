@@ -177,7 +177,8 @@ async def _bring_after(target: str, hashes: Sequence[str], patience: float) -> N
     """Let a RAG database hold nothing of documents that are gone, and say of the others where they live.
 
     A document that was deleted and has come back since may still have an entry of before. If neither a run nor an
-    artifact tells of it, the next deletion could not find it: it goes now, and the next store brings it back.
+    artifact tells of it, the next deletion could not find it: it goes now, and the next store brings it back. The
+    entry of a document that only a segmentation job still has goes, too.
     """
     db_path = target.removeprefix(RAG)
     if await rag.is_absent(db_path):
@@ -186,7 +187,8 @@ async def _bring_after(target: str, hashes: Sequence[str], patience: float) -> N
         # Under the lock: what comes back later is stored after this, and what was stored before is known here.
         known = {row["hash"] for row in await Database.read(SQL.known_documents(hashes=list(hashes)))}
         stored_here = known & {doc_hash for doc_hash, database in await databases_of(known) if database == target}
-        if doomed := [doc_hash for doc_hash in hashes if doc_hash not in stored_here]:
+        places = await places_of_contents(stored_here)
+        if doomed := [doc_hash for doc_hash in hashes if doc_hash not in places]:
             await rag.delete_documents(db_path, doomed, fence=lock)
-        if places := await places_of_contents(stored_here):
+        if places:
             await rag.place_documents(db_path, places, others_at_places, fence=lock)

@@ -7,6 +7,7 @@ what they bring. While such a module is imported, it registers:
     handlers.provide(name, loader)       a value that handlers may ask for by name
     own_pool(step_type, size)            a pool of its own for a type of step, in workers that are given no pools
     decides(step_type, reason)           which steps have nothing to do after a step of a type has decided so
+    tidies(it)                           deletes what belonged to runs that have been deleted
     operations.belonging.set_owner(it)   who is told when the work in a run group ends, and when there is work again
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 from soliplex.ingester.lib.config import Settings
@@ -25,9 +26,12 @@ type PoolSize = Callable[[Settings], int]
 type Reason = Callable[[str, str, Any], str | None]
 """Of a step's key, the key of the step that decided, and what that gave: why the step has nothing to do, if so."""
 
+type Tidying = Callable[[], Awaitable[object]]
+
 _loaded: Final = set[str]()
 _own_pools: Final = dict[str, PoolSize]()
 _reasons: Final = dict[str, Reason]()
+_tidying: Final = dict[Tidying, None]()
 
 
 def load_extensions(settings: Settings) -> None:
@@ -62,6 +66,18 @@ def own_pools(settings: Settings) -> dict[str, int]:
     """The types of steps that have a pool of their own, and the size of each."""
     load_extensions(settings)
     return {step_type: size(settings) for step_type, size in _own_pools.items()}
+
+
+def tidies(it: Tidying) -> None:
+    """Let this be called when runs may have been deleted. It finds by itself what has lost its run."""
+    _tidying[it] = None
+
+
+async def tidy() -> None:
+    """Have everything deleted that belonged to runs which are gone."""
+    await extensions_loaded()
+    for each in _tidying:
+        await each()
 
 
 def decides(step_type: str, reason: Reason) -> None:

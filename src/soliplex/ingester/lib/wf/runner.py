@@ -36,7 +36,7 @@ from soliplex.ingester.lib.wf.abandoned import PROCESS, Abandoned
 from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
-from soliplex.ingester.lib.wf.extensions import extensions_loaded, own_pools
+from soliplex.ingester.lib.wf.extensions import extensions_loaded, own_pools, tidy
 from soliplex.ingester.lib.wf.finisher import Finisher
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
@@ -464,12 +464,13 @@ class Worker:
         await operations.start_due_schedules(now=self._clock())
 
     async def _prune(self) -> None:
-        """Go on with deletions that were cut short, and delete what has been kept for long enough."""
+        """Go on with deletions that were cut short, delete what was kept for long enough, and what belonged to it."""
         await operations.resume_deletions(now=self._clock())
         if not self.config.retention.keeps_all:
             pruned = await operations.prune_history(self.config.retention, now=self._clock())
             if pruned.groups:
                 _log.info("worker %s pruned %d run groups with %d steps", self.id, pruned.groups, pruned.steps)
+        await tidy()
 
     async def _give_memory_back(self) -> None:
         if self._has_worked and self.is_idle:

@@ -8,6 +8,7 @@
     standing     status, progress and stage, from the run and its steps
     views        jobs, documents and articles, as clients see them
     changing     cancelling, retrying, deleting
+    extension    has the engine delete the documents of jobs whose runs were pruned
 
 There is no table of jobs: whatever the engine promises of runs holds for them. Knows no HTTP.
 """

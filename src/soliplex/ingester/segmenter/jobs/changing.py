@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from soliplex.ingester.lib.answers import Job, JobStatus
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
@@ -11,8 +12,13 @@ from soliplex.ingester.lib.operations.deletion import delete_uris
 from soliplex.ingester.lib.webhooks import forget_stream
 from soliplex.ingester.lib.wf.operations import cancel_run_at_once, delete_run_group, retry_run
 from soliplex.ingester.segmenter.jobs.callbacks import stream_of
+from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.jobs.starting import SOURCE
 from soliplex.ingester.segmenter.jobs.views import find_job, get_job
+from soliplex.ingester.segmenter.jobs.workflow import WORKFLOW_ID
+
+AT_ONCE: Final = 500
+"""Documents without a job that are deleted together."""
 
 
 async def cancel_job(job_id: str) -> Job:
@@ -47,3 +53,20 @@ async def delete_job(job_id: str) -> None:
         await delete_run_group(found.group_id)
     # The handler of the job's end may have written its message meanwhile; now that the run is gone, it writes none.
     await Database.transact(forget_stream(stream_of(job_id)))
+
+
+async def delete_documents_without_jobs() -> int:
+    """Delete the documents and articles of jobs whose runs are gone, pruned for instance; gives how many documents.
+
+    A job's document and its run are created by one transaction, and `delete_job` deletes the run last: so a document
+    without a run is one whose run was deleted.
+    """
+    deleted = 0
+    while rows := await Database.read(
+        SQL.documents_without_jobs(source=SOURCE, workflow_id=WORKFLOW_ID, limit=AT_ONCE)
+    ):
+        gone = await delete_uris(SOURCE, [row["uri"] for row in rows])
+        deleted += gone.document_uris
+        if not gone.document_uris:
+            break  # another process deletes them at this moment
+    return deleted

@@ -1,7 +1,12 @@
+-- Places of contents are the URIs that users gave them. A segmentation job keeps its document in use by a URI of its own,
+-- which nobody can open: it is no place, and searches do not cite it.
+-- :fragment is_a_place
+NOT (u.source = 'segmenter' AND u.uri LIKE 'segmenter:%/%')
+
 -- Where documents live, the place that came last first.
 -- :name places_of_contents
-SELECT doc_hash, uri, source, batch_id FROM documenturi
- WHERE doc_hash {among hashes} ORDER BY id DESC;
+SELECT u.doc_hash, u.uri, u.source, u.batch_id FROM documenturi u
+ WHERE u.doc_hash {among hashes} AND {is_a_place} ORDER BY u.id DESC;
 
 -- Contents that the places of these documents have or had.
 -- :name contents_at_places

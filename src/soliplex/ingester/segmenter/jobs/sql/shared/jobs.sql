@@ -63,3 +63,11 @@ SELECT {document_columns} FROM documenturi u JOIN document d ON d.hash = u.doc_h
 
 -- :name count_documents
 SELECT count(*) AS documents FROM documenturi WHERE source = :source;
+
+-- Documents whose job is gone. The URI of a job's document is segmenter:<id of the job>/<name>; the id has 32 digits.
+-- :name documents_without_jobs
+SELECT u.uri FROM documenturi u
+ WHERE u.source = :source AND u.uri LIKE 'segmenter:%' AND substr(u.uri, 43, 1) = '/'
+   AND NOT EXISTS (SELECT 1 FROM workflowrun r
+                    WHERE r.workflow_definition_id = :workflow_id AND r.run_key = substr(u.uri, 11, 32))
+ ORDER BY u.uri LIMIT :limit;
