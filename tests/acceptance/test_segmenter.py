@@ -159,6 +159,7 @@ async def test_a_job_is_final_at_its_time_though_its_parser_is_stuck_in_c(
     let_time_pass(folder, job_id)
     job = await ended(client, job_id)
     assert (job["status"], job["errormessage"]) == ("FAILED", TIMED_OUT)
+    assert 0 <= seconds_beyond_its_time(folder, job_id) <= 5
     assert (await told_the_end(hooks))["status"] == "FAILED"
     assert (await ended(client, (await send(client, THREE))["jobid"]))["status"] == "COMPLETED"
     assert (await client.post(f"/jobs/{job_id}/retry")).status_code == 200
@@ -181,6 +182,7 @@ async def test_a_job_is_final_at_its_time_though_its_worker_is_stopped(
     finally:
         back.process.send_signal(signal.SIGCONT)
     assert (job["status"], job["errormessage"]) == ("FAILED", TIMED_OUT)
+    assert 0 <= seconds_beyond_its_time(folder, job_id) <= 5
     assert (await ended(client, (await send(client, THREE))["jobid"]))["status"] == "COMPLETED", "it works again"
     assert (await job_of(client, job_id))["status"] == "FAILED", "what it still did changed nothing"
 
@@ -201,6 +203,14 @@ async def seconds_until_it_is_over(folder: Path, job_id: str) -> float:
 
     await eventually(is_known, "the job has its time")
     return (datetime.fromisoformat(f"{found[0]}+00:00") - datetime.now(UTC)).total_seconds()
+
+
+def seconds_beyond_its_time(folder: Path, job_id: str) -> float:
+    """How long after its time was over the job ended, as the database tells."""
+    query = "SELECT deadline, completed_date FROM workflowrun WHERE run_key = ?"
+    with closing(sqlite3.connect(database_in(folder))) as connection:
+        deadline, completed = map(datetime.fromisoformat, connection.execute(query, [job_id]).fetchone())
+    return (completed - deadline).total_seconds()
 
 
 def let_time_pass(folder: Path, job_id: str) -> None:
