@@ -14,7 +14,10 @@ Knows documents and the engine by their operations and views; nothing but the co
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from functools import cache
+
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 
 from soliplex.ingester import __version__
 from soliplex.ingester.lib.config import Settings
@@ -48,25 +51,32 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, se
         openapi_tags=TAGS,
         docs_url=None,  # FastAPI's own pages load their scripts from the internet
         redoc_url=None,
+        routes=list(_routes(asking_for_key=settings.api_key_enabled)),
     )
     app.state.wiring, app.state.settings = wiring, settings
-    app.include_router(pages.router)
-    app.include_router(health.router)
-    app.include_router(metrics.router)
-    # The document asks for a key where the server does, and nowhere else.
-    answers, asked = ((400, 401, 403, 422), [DOCUMENTED]) if settings.api_key_enabled else ((400, 403, 422), [])
-    for router in ROUTERS:
-        app.include_router(router, prefix=PREFIX, dependencies=[IN_ORDER, *asked], responses=error_answers(*answers))
-    for router in ROOT_ROUTERS:
-        app.include_router(router, dependencies=[IN_ORDER, *asked], include_in_schema=False)
     install_error_answers(app, debug=settings.debug)
     install_middleware(app, wiring, served or Served())
-    _build_routes(app)
     return app
 
 
-def _build_routes(app: FastAPI) -> None:
-    """Have FastAPI work out all routes now: it would do so at the first request, for a fifth of a second."""
+@cache
+def _routes(*, asking_for_key: bool) -> tuple[BaseRoute, ...]:
+    """All routes, worked out once for all applications of this process: they know nothing of the one they belong to.
+
+    FastAPI would work them out at the first request, for a fifth of a second.
+    """
+    all_of_them = APIRouter()
+    for router in (pages.router, health.router, metrics.router):
+        all_of_them.include_router(router)
+    # The document asks for a key where the server does, and nowhere else.
+    answers, asked = ((400, 401, 403, 422), [DOCUMENTED]) if asking_for_key else ((400, 403, 422), [])
+    for router in ROUTERS:
+        all_of_them.include_router(
+            router, prefix=PREFIX, dependencies=[IN_ORDER, *asked], responses=error_answers(*answers)
+        )
+    for router in ROOT_ROUTERS:
+        all_of_them.include_router(router, dependencies=[IN_ORDER, *asked], include_in_schema=False)
     nowhere = {"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": [], "query_string": b""}
-    for each in app.routes:
+    for each in all_of_them.routes:
         each.matches(dict(nowhere))
+    return tuple(all_of_them.routes)
