@@ -50,6 +50,15 @@ COMMANDS: dict[str, str | Group] = {
             "schedule": "soliplex.ingester.cli.schedule:add",
         },
     ),
+    "key": Group(
+        "Named API keys and what they may do.",
+        {
+            "create": "soliplex.ingester.cli.keys:create",
+            "list": "soliplex.ingester.cli.keys:list_",
+            "revoke": "soliplex.ingester.cli.keys:revoke",
+        },
+    ),
+    "audit": "soliplex.ingester.cli.keys:audit",
     "webhooks": Group(
         "Messages to receivers outside.",
         {

@@ -76,14 +76,17 @@ async def _count(retention: Retention) -> dict[str, int]:
 
 
 async def _prune(retention: Retention, signals: float | None) -> dict[str, int]:
+    from soliplex.ingester.lib.access import audited
     from soliplex.ingester.lib.wf import operations
     from soliplex.ingester.lib.wf.extensions import tidy
 
-    done = await operations.prune_history(retention)
-    await tidy()
-    counts = {"groups": done.groups, "runs": done.runs, "steps": done.steps}
-    if signals is not None:
-        counts["signals"] = await operations.prune_signals(timedelta(days=signals))
+    async with audited("prune", retention=retention, signals_days=signals) as act:
+        done = await operations.prune_history(retention)
+        await tidy()
+        counts = {"groups": done.groups, "runs": done.runs, "steps": done.steps}
+        if signals is not None:
+            counts["signals"] = await operations.prune_signals(timedelta(days=signals))
+        act.note(**counts)
     return counts
 
 

@@ -139,17 +139,19 @@ async def _database_names() -> Sequence[str]:
 
 async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
     from soliplex.ingester.lib import rag
+    from soliplex.ingester.lib.access import audited
     from soliplex.ingester.lib.models import ResourceLockKind
     from soliplex.ingester.lib.rag.files import all_databases
     from soliplex.ingester.lib.wf.operations import force_release_resource_lock
 
     path, files = await _existing(name), all_databases()
     broken = None
-    if force:
-        broken = await force_release_resource_lock(rag.rag_resource_key(path), requested_by="vacuum --force")
     before = await files.size(name)
-    async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=wait) as lock:
-        await rag.vacuum(path, fence=lock)
+    async with audited("vacuum", database=name, force=force):
+        if force:
+            broken = await force_release_resource_lock(rag.rag_resource_key(path), requested_by="vacuum --force")
+        async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=wait) as lock:
+            await rag.vacuum(path, fence=lock)
     holder = f"{broken.holder_kind} {broken.holder_id}" if broken else None
     return {
         "database": name,

@@ -103,8 +103,9 @@ async def resume(name: Name) -> None:
 
 async def remove(name: Name) -> None:
     """Forget a schedule. Runs that it has started go on."""
+    from soliplex.ingester.lib.access import audited
     from soliplex.ingester.lib.wf import operations
 
-    async with open_database():
+    async with open_database(), audited("remove schedule", schedule=name):
         await operations.remove_schedule(name)
     echo(f"schedule {name} is removed")

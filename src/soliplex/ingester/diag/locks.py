@@ -38,9 +38,10 @@ async def release_lock(
 
     Only for one whose holder is gone: two writers at once can damage a RAG database. The break is logged.
     """
+    from soliplex.ingester.lib.access import audited
     from soliplex.ingester.lib.wf.operations import force_release_resource_lock
 
-    async with open_database():
+    async with open_database(), audited("release lock", resource=resource_key):
         lock = await force_release_resource_lock(resource_key, requested_by="si-diag lock release")
     if lock is None:
         raise NotFoundError("resource lock", resource_key)

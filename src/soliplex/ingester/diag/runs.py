@@ -171,9 +171,10 @@ async def reset_run(
     """Put the failed and cancelled steps of a workflow run back."""
     from dataclasses import asdict
 
+    from soliplex.ingester.lib.access import audited
     from soliplex.ingester.lib.wf import operations
 
-    async with open_database():
+    async with open_database(), audited("retry", workflow_run_id=run_id, hard=hard):
         retried = await operations.retry_run(run_id, hard=hard)
     if as_json:
         print_json({"workflow_run_id": run_id, **asdict(retried)})

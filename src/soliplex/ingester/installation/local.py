@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from soliplex.ingester.installation.file_pieces import pieces_of
@@ -23,13 +23,18 @@ from soliplex.ingester.installation.values import (
     Started,
     Work,
 )
-from soliplex.ingester.lib import operations, webhooks
+from soliplex.ingester.lib import access, operations, webhooks
+from soliplex.ingester.lib.access import audited
+from soliplex.ingester.lib.access.audit import local_user
 from soliplex.ingester.lib.answers import (
     Accepted,
+    AuditRecord,
+    CreatedKey,
     GroupCoverage,
     Hit,
     Job,
     JobSegment,
+    Key,
     KnownSource,
     Redelivered,
     RolledBack,
@@ -41,11 +46,12 @@ from soliplex.ingester.lib.answers import (
 )
 from soliplex.ingester.lib.errors import ConflictError, InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
-from soliplex.ingester.lib.models import Database, RunStatus, WebhookStatus
+from soliplex.ingester.lib.models import Database, RunStatus, Scope, WebhookStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.operations.versions import is_known
-from soliplex.ingester.lib.search import Scope, search_documents
+from soliplex.ingester.lib.search import Scope as SearchScope
+from soliplex.ingester.lib.search import search_documents
 from soliplex.ingester.lib.storage import DocumentTooLargeError, get_artifacts
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
@@ -115,7 +121,8 @@ class LocalInstallation:
         return found
 
     async def delete(self, source: str, uris: Sequence[str]) -> int:
-        return (await operations.delete_uris(source, uris)).document_uris
+        async with audited("delete documents", source=source, uris=uris, count=len(uris)):
+            return (await operations.delete_uris(source, uris)).document_uris
 
     async def unfinished_batch(self, source: str, name: str) -> int | None:
         return await operations.unfinished_batch(source, name)
@@ -183,10 +190,12 @@ class LocalInstallation:
 
     async def cancel_job(self, job_id: str) -> None:
         with suppress(ConflictError):  # it has ended
-            await cancel_job(job_id)
+            async with audited("cancel job", job=job_id):
+                await cancel_job(job_id)
 
     async def delete_job(self, job_id: str) -> None:
-        await delete_job(job_id)
+        async with audited("delete job", job=job_id):
+            await delete_job(job_id)
 
     async def articles(self, document_id: int) -> list[JobSegment]:
         return (await jobs.list_segments(document_id)).segments
@@ -210,7 +219,8 @@ class LocalInstallation:
         return await operations.group_coverage(group_id)
 
     async def retry(self, group_id: int, *, hard: bool) -> Retried:
-        retried = await retry_run_group(group_id, hard=hard)
+        async with audited("retry", run_group_id=group_id, hard=hard):
+            retried = await retry_run_group(group_id, hard=hard)
         return Retried(retried.reset_runs, retried.reset_steps)
 
     async def eta(self, group_id: int) -> GroupEta | None:
@@ -233,13 +243,32 @@ class LocalInstallation:
         return await webhooks.get_webhook(message_id)
 
     async def redeliver(self, message_id: int) -> Redelivered:
-        return await webhooks.redeliver(message_id, self.wiring.settings)
+        async with audited("redeliver webhook", webhook=message_id):
+            return await webhooks.redeliver(message_id, self.wiring.settings)
 
     async def redeliver_dead(self, since: datetime | None) -> Redelivered:
-        return await webhooks.redeliver_dead(self.wiring.settings, since=since)
+        async with audited("redeliver dead letters", since=since):
+            return await webhooks.redeliver_dead(self.wiring.settings, since=since)
+
+    async def create_key(self, name: str, scopes: Collection[Scope], *, expires_in_days: float | None) -> CreatedKey:
+        lifetime = None if expires_in_days is None else timedelta(days=expires_in_days)
+        async with audited("create key", name=name, scopes=[str(each) for each in scopes]):
+            return await access.create_key(name, scopes, created_by=local_user(), expires_in=lifetime)
+
+    async def keys(self, *, revoked: bool, limit: int) -> tuple[Sequence[Key], int]:
+        page = await access.list_keys(revoked=revoked, paging=views.Paging(1, limit))
+        return page.items, page.total
+
+    async def revoke_key(self, name: str) -> Key:
+        async with audited("revoke key", name=name):
+            return await access.revoke_key(name)
+
+    async def audit(self, *, actor: str | None, action: str | None, limit: int) -> tuple[Sequence[AuditRecord], int]:
+        page = await access.list_audit(actor=actor, action=action, paging=views.Paging(1, limit))
+        return page.items, page.total
 
     async def search(self, question: Question) -> list[Hit]:
-        scope = Scope(
+        scope = SearchScope(
             source=question.source,
             batch_id=question.batch_id,
             uri_prefix=question.uri_prefix,
@@ -278,9 +307,10 @@ class LocalInstallation:
         return await operations.diff_versions(uri, source, from_version, to_version, context=context)
 
     async def roll_back(self, uri: str, source: str, version: int, work: Work) -> RolledBack:
-        return await operations.roll_back(
-            uri, source, version, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
-        )
+        async with audited("roll back", uri=uri, source=source, version=version):
+            return await operations.roll_back(
+                uri, source, version, workflow_id=work.workflow_id, param_id=work.param_id, priority=work.priority
+            )
 
     async def loads(self, group_id: int) -> Mapping[str, str]:
         group = await views.get_run_group(group_id)

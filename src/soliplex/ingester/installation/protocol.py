@@ -26,10 +26,13 @@ from soliplex.ingester.installation.values import (
 if TYPE_CHECKING:
     from soliplex.ingester.lib.answers import (
         Accepted,
+        AuditRecord,
+        CreatedKey,
         GroupCoverage,
         Hit,
         Job,
         JobSegment,
+        Key,
         KnownSource,
         Redelivered,
         RolledBack,
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
         Webhook,
         WebhookDetails,
     )
-    from soliplex.ingester.lib.enums import WebhookStatus
+    from soliplex.ingester.lib.enums import Scope, WebhookStatus
     from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 
 
@@ -225,4 +228,18 @@ class Installation(Target, Protocol):
 
     async def articles(self, document_id: int) -> list[JobSegment]:
         """The articles of a job's document that are done, in its order."""
+        ...
+
+    async def create_key(self, name: str, scopes: Collection[Scope], *, expires_in_days: float | None) -> CreatedKey:
+        """Make a named API key. It can be read in the answer, and nowhere else."""
+        ...
+
+    async def keys(self, *, revoked: bool, limit: int) -> tuple[Sequence[Key], int]:
+        """The newest named keys, and how many there are in all; with `revoked` those too that are revoked."""
+        ...
+
+    async def revoke_key(self, name: str) -> Key: ...
+
+    async def audit(self, *, actor: str | None, action: str | None, limit: int) -> tuple[Sequence[AuditRecord], int]:
+        """The newest entries of the audit log, and how many there are in all."""
         ...

@@ -37,11 +37,14 @@ from soliplex.ingester.installation.values import (
 )
 from soliplex.ingester.lib.answers import (
     Accepted,
+    AuditRecord,
+    CreatedKey,
     GroupCoverage,
     Hit,
     Job,
     JobSegment,
     JobSegments,
+    Key,
     KnownSource,
     Redelivered,
     RolledBack,
@@ -51,7 +54,7 @@ from soliplex.ingester.lib.answers import (
     Webhook,
     WebhookDetails,
 )
-from soliplex.ingester.lib.enums import RunStatus, WebhookStatus
+from soliplex.ingester.lib.enums import RunStatus, Scope, WebhookStatus
 from soliplex.ingester.lib.errors import ConflictError, IngesterError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
@@ -347,6 +350,25 @@ class RemoteInstallation:
     async def redeliver_dead(self, since: datetime | None) -> Redelivered:
         given = {} if since is None else {"since": since.isoformat()}
         return TypeAdapter(Redelivered).validate_python(await self._json("POST", "/webhooks/redeliver", params=given))
+
+    async def create_key(self, name: str, scopes: Collection[Scope], *, expires_in_days: float | None) -> CreatedKey:
+        new = {"name": name, "scopes": [str(each) for each in scopes], "expires_in_days": expires_in_days}
+        # Made once: were the answer lost, a second try would say that there is such a key already.
+        return TypeAdapter(CreatedKey).validate_python(await self._json("POST", "/keys", json=new))
+
+    async def keys(self, *, revoked: bool, limit: int) -> tuple[Sequence[Key], int]:
+        query = {"page": 1, "rows_per_page": limit, "revoked": revoked}
+        page = await self._json("GET", "/keys", params=query)
+        return TypeAdapter(list[Key]).validate_python(page["items"]), page["total"]
+
+    async def revoke_key(self, name: str) -> Key:
+        return TypeAdapter(Key).validate_python(await self._json("DELETE", f"/keys/{quote(name, safe='')}"))
+
+    async def audit(self, *, actor: str | None, action: str | None, limit: int) -> tuple[Sequence[AuditRecord], int]:
+        query = {"page": 1, "rows_per_page": limit, "actor": actor, "action": action}
+        given = {name: value for name, value in query.items() if value is not None}
+        page = await self._json("GET", "/audit", params=given)
+        return TypeAdapter(list[AuditRecord]).validate_python(page["items"]), page["total"]
 
     async def search(self, question: Question) -> list[Hit]:
         query = {

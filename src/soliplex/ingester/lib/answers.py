@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final
 
-from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, SegmentStatus, WebhookStatus
+from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, Scope, SegmentStatus, WebhookStatus
 
 MOST_HITS: Final = 100
 """Hits that one question is answered with."""
@@ -434,3 +434,50 @@ class JobSegments:
     """The articles of a document, in its order."""
 
     segments: list[JobSegment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A named API key, without what it is made of."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    id: int
+    name: str
+    beginning: str
+    """The first characters of the key, to tell keys apart by."""
+    scopes: list[Scope]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """To within an hour."""
+    revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedKey(Key):
+    """A key that was just made."""
+
+    key: str
+    """The key itself. It is shown here, and nowhere ever again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """An act that stopped, repeated or deleted something, or gave or took access."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    id: int
+    at: datetime
+    actor: str
+    """The name of the key, or the user."""
+    via: str
+    """`http` for requests to a server; `local` for commands and programs on its machine."""
+    action: str
+    """For requests the method and the route; for commands what they do."""
+    details: dict[str, Any]
+    """What it was done to."""
+    outcome: str | None = None
+    """`done`, or why it was not done; null while it is under way, and if the process died meanwhile."""

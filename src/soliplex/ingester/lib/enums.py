@@ -141,3 +141,16 @@ class WebhookStatus(StrEnum):
     DELIVERED = "DELIVERED"
     DEAD = "DEAD"
     """A dead letter: nobody tries it any more, unless it is redelivered."""
+
+
+class Scope(StrEnum):
+    """What the bearer of a key may do."""
+
+    READ = "read"
+    """See everything but keys and the audit log."""
+    INGEST = "ingest"
+    """Bring documents in, and start work on them."""
+    OPERATE = "operate"
+    """Stop, repeat and delete; includes `read`."""
+    ADMIN = "admin"
+    """Everything, keys too."""

@@ -1,4 +1,4 @@
-"""Which requests need no key, and which change something: said here and nowhere else.
+"""Which requests need no key, which scope the others need, and which change something: said here and nowhere else.
 
 Everything is behind the key: each route, and each path at which there is no route. `OPEN` names the exceptions, with
 the reason for each. Whoever asks goes by `path_of`, which is the path that the router compares with its routes; in
@@ -14,7 +14,10 @@ from typing import Final
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette._utils import get_route_path
+from starlette.routing import compile_path
 from starlette.types import Scope
+
+from soliplex.ingester.lib.enums import Scope as Needed
 
 OPEN: Final = {
     "/health": "a supervisor that asks whether the process lives has no key; it learns the version, and nothing else",
@@ -31,14 +34,106 @@ OPEN: Final = {
     "/api/v1/segmenter/": "as `/`, for clients that know the segmenter by this address",
     "/api/v1/segmenter/debug/health": "as `/debug/health`",
     "/api/v1/segmenter/debug/health_with_details": "as `/debug/health_with_details`",
+    "/api/v1/session": "a browser asks whether it has to log in, and learns its own name and scopes",
     "/health/ready": "a load balancer has no key; why a part fails is told only to those who have it",
 }
+LOGGING_IN: Final = "/api/v1/session"
+"""Whoever logs in has no key in the head of the request but in its body; whoever logs out may have neither any more."""
 CHANGING_GETS: Final = {
     "/api/v1/lancedb/vacuum": "compacts the database, since clients in the field send it so",
     "/api/v1/document/validate_storage": "with `clean_up=true` deletes what is known of documents that are not stored",
 }
 """Routes by GET that change something. Each is also offered as POST."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+_API: Final = "/api/v1"
+SCOPES: Final[dict[str, Needed]] = {
+    "POST /batch/": Needed.INGEST,
+    "POST /batch/fetch-documents": Needed.INGEST,
+    "POST /batch/start-workflows": Needed.INGEST,
+    "POST /document/ingest-document": Needed.INGEST,
+    "POST /document/upload": Needed.INGEST,
+    "POST /source-status": Needed.INGEST,
+    "PUT /sync-state/{source_id:path}": Needed.INGEST,
+    "POST /workflow/": Needed.INGEST,
+    "POST /flows/{slug}/runs": Needed.INGEST,
+    "POST /jobs": Needed.INGEST,
+    "DELETE /document/by-uri": Needed.OPERATE,
+    "POST /document/cleanup-orphans": Needed.OPERATE,
+    "POST /document/delete-uris": Needed.OPERATE,
+    "POST /document/rollback": Needed.OPERATE,
+    "POST /document/validate_storage": Needed.OPERATE,
+    "DELETE /sync-state/{source_id:path}": Needed.OPERATE,
+    "POST /flows/": Needed.OPERATE,
+    "DELETE /flows/{slug}": Needed.OPERATE,
+    "POST /flows/runs/{run_id}/cancel": Needed.OPERATE,
+    "POST /flows/runs/{run_id}/retry": Needed.OPERATE,
+    "POST /flows/schedules": Needed.OPERATE,
+    "DELETE /flows/schedules/{name}": Needed.OPERATE,
+    "POST /flows/schedules/{name}/pause": Needed.OPERATE,
+    "POST /flows/schedules/{name}/resume": Needed.OPERATE,
+    "POST /flows/signals/{key:path}": Needed.OPERATE,
+    "POST /signals/{key:path}": Needed.OPERATE,
+    "GET /lancedb/vacuum": Needed.OPERATE,
+    "POST /lancedb/vacuum": Needed.OPERATE,
+    "DELETE /jobs/{jobid}": Needed.OPERATE,
+    "PATCH /jobs/{jobid}": Needed.OPERATE,
+    "POST /jobs/{jobid}/retry": Needed.OPERATE,
+    "POST /tasks/claim": Needed.OPERATE,
+    "POST /tasks/complete": Needed.OPERATE,
+    "POST /tasks/extend": Needed.OPERATE,
+    "POST /tasks/fail": Needed.OPERATE,
+    "POST /webhooks/redeliver": Needed.OPERATE,
+    "POST /webhooks/{message_id:int}/redeliver": Needed.OPERATE,
+    "POST /workflow/param-sets": Needed.OPERATE,
+    "DELETE /workflow/param-sets/{set_id}": Needed.OPERATE,
+    "POST /workflow/retry": Needed.OPERATE,
+    "DELETE /workflow/run-groups/{run_group_id}": Needed.OPERATE,
+    "POST /workflow/run-groups/{run_group_id}/cancel": Needed.OPERATE,
+    "POST /workflow/runs/{run_id}/cancel": Needed.OPERATE,
+    "GET /audit": Needed.OPERATE,
+    "GET /keys": Needed.ADMIN,
+    "POST /keys": Needed.ADMIN,
+    "DELETE /keys/{name}": Needed.ADMIN,
+}
+"""The scope that each request needs which changes something, and each that reads more than `read` may: below the
+prefix, and without the second address and the second spelling that some routes have."""
+WITH_OPERATE: Final = {
+    "POST /source-status": "delete_stale",
+    "GET /document/validate_storage": "clean_up",
+}
+"""Requests that delete something where this field is true: then they need `operate`, whatever they need else."""
+NOT_IN_THE_LOG: Final = frozenset({"/tasks/claim", "/tasks/complete", "/tasks/extend", "/tasks/fail"})
+"""What workers outside do all the time: it repeats or deletes nothing, and the history of each step tells of it."""
+
+
+def known_as(method: str, path: str) -> str:
+    """A route as `SCOPES` names it."""
+    short = path.removeprefix(_API).removeprefix("/segmenter").replace("run_groups", "run-groups")
+    return f"{method} {short.replace('param_sets', 'param-sets')}"
+
+
+def scope_of(method: str, path: str) -> Needed | None:
+    """The scope that a method of a route needs; None if nobody has said."""
+    stated = SCOPES.get(known_as("GET" if method == "HEAD" else method, path))
+    return stated or (Needed.READ if method in SAFE_METHODS else None)
+
+
+class Routes:
+    """The routes of an application, to find the one that a request is for before its body is read."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._routes = [
+            (compile_path(context.path)[0], context.path, frozenset(context.methods or ()))
+            for context in iter_route_contexts(app.routes)
+            if context.path
+        ]
+
+    def path_for(self, scope: Scope) -> str | None:
+        """The path of the route as the router would choose it; None where it would choose none."""
+        path, method = path_of(scope), scope["method"]
+        return next((name for fits, name, methods in self._routes if method in methods and fits.match(path)), None)
 
 
 def path_of(scope: Scope) -> str:
@@ -48,7 +143,10 @@ def path_of(scope: Scope) -> str:
 
 def is_open(scope: Scope) -> bool:
     """Whether the request needs no key. Anything but reading exactly an open path needs one."""
-    return scope["type"] == "http" and scope["method"] in {"GET", "HEAD"} and path_of(scope) in OPEN
+    if scope["type"] != "http":
+        return False
+    path, method = path_of(scope), scope["method"]
+    return (path in OPEN and method in {"GET", "HEAD"}) or (path == LOGGING_IN and method in {"POST", "DELETE"})
 
 
 def changes_state(scope: Scope) -> bool:
@@ -65,6 +163,8 @@ class RouteAccess:
     open_because: str | None
     changes: bool
     note: str
+    scope: Needed | None
+    """The scope that a key must have; None where it is open."""
 
 
 def routes_of(app: FastAPI) -> Iterator[RouteAccess]:
@@ -74,4 +174,6 @@ def routes_of(app: FastAPI) -> Iterator[RouteAccess]:
     }
     for path, method in sorted(found):
         by_get = CHANGING_GETS.get(path, "") if method in SAFE_METHODS else ""
-        yield RouteAccess(method, path, OPEN.get(path), bool(by_get) or method not in SAFE_METHODS, by_get)
+        reason = OPEN.get(path) if path != LOGGING_IN or method in SAFE_METHODS else "logs a browser in, or out"
+        scope = None if reason else scope_of(method, path)
+        yield RouteAccess(method, path, reason, bool(by_get) or method not in SAFE_METHODS, by_get, scope)

@@ -24,6 +24,11 @@ method, with and without `--root-path`. The pages `/docs` and `/redoc` are empty
 anything. The rows marked *open* are the only exceptions, and those written exactly so: `/health/` needs the key. With
 `ALLOWED_ORIGINS` set, a browser's question whether a page may call (a CORS preflight) is answered without a key too.
 
+**Scope.** What a named key must have: `operate` includes `read`, and `admin` includes all. Without it a request is
+answered 403, and told which scope is missing. `API_KEY` of the settings has all scopes, and so has a user whom the
+proxy names. `source-status` with `delete_stale=true` and `validate_storage` with `clean_up=true` need `operate`. See
+[keys](../howto/keys.md).
+
 **Changes something.** Such a request is refused with 403 when a browser sends it for a page of another origin, unless
 `ALLOWED_ORIGINS` names the origin or the request bears the key: see
 [which names and pages are answered](../howto/serve.md#which-names-and-pages-are-answered).
@@ -33,11 +38,11 @@ anything. The rows marked *open* are the only exceptions, and those written exac
 def access_page(app: FastAPI) -> str:
     """The page: what holds for all routes, and a table of them."""
     rows = [_row(each) for each in routes_of(app)]
-    return "\n".join([_INTRODUCTION, "| method | path | key | changes something |", "|---|---|---|---|", *rows, ""])
+    return "\n".join([_INTRODUCTION, "| method | path | scope | changes something |", "|---|---|---|---|", *rows, ""])
 
 
 def _row(route: RouteAccess) -> str:
-    key = f"open: {route.open_because}" if route.open_because else "needed"
+    key = f"open: {route.open_because}" if route.open_because else str(route.scope)
     changes = ("yes" + (f": {route.note}" if route.note else "")) if route.changes else ""
     return f"| {route.method} | `{route.path}` | {key} | {changes} |"
 

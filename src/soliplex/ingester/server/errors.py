@@ -8,7 +8,7 @@ A caller's mistake is always a 4xx: clients in the field repeat a request that w
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -60,6 +60,17 @@ class UnauthorizedError(IngesterError):
         super().__init__(problem)
 
 
+class MissingScopeError(IngesterError):
+    """Who sends the request is known, and may not do this."""
+
+    def __init__(self, name: str, missing: str, scopes: Collection[str]) -> None:
+        super().__init__(
+            f"this needs the scope {missing!r}, and the key {name!r} has {', '.join(sorted(scopes)) or 'none'}"
+        )
+        self.missing = missing
+        self.scopes = sorted(scopes)
+
+
 class ForeignHostError(IngesterError):
     """The request names a host that this server does not answer to."""
 
@@ -100,6 +111,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     DefinitionError: HTTPStatus.BAD_REQUEST,
     ForbiddenAddressError: HTTPStatus.BAD_REQUEST,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
+    MissingScopeError: HTTPStatus.FORBIDDEN,
     ForeignHostError: HTTPStatus.FORBIDDEN,
     ForeignOriginError: HTTPStatus.FORBIDDEN,
     ProtectedParameterSetError: HTTPStatus.FORBIDDEN,
@@ -195,6 +207,8 @@ def _detail(error: BaseException, *, debug: bool) -> Any:
             return {"field": error.field, "limit": error.limit}
         case InvalidInputError():
             return {"field": error.field}
+        case MissingScopeError():
+            return {"missing_scope": error.missing, "scopes": error.scopes}
         case DefinitionError():
             return [str(problem) for problem in error.problems]
         case DocumentTooLargeError():

@@ -12,6 +12,7 @@
     IngestGate        how many uploads, and how often (rate_limit.py)
     Failures          a bug becomes a JSON answer, and a traceback in the log
     BodyBound         how much of a body is read (bodies.py)
+    Audited           what stops, repeats or deletes something is written down (auditing.py)
 
 All of them are plain ASGI: none holds back a body that is streamed in or out.
 """
@@ -22,6 +23,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from http import HTTPStatus
 from random import getrandbits
 from typing import Any, Final
@@ -35,7 +37,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.wiring import Wiring
 from soliplex.ingester.server import metrics, pages
-from soliplex.ingester.server.access import path_of
+from soliplex.ingester.server.access import Routes, path_of
+from soliplex.ingester.server.auditing import Audited
 from soliplex.ingester.server.auth import Authentication
 from soliplex.ingester.server.bodies import BodyBound, BodyPace
 from soliplex.ingester.server.errors import answer_for, refuse
@@ -65,6 +68,7 @@ _POLICY: Final = "Content-Security-Policy"
 def install_middleware(app: FastAPI, wiring: Wiring, served: Served) -> None:
     settings = wiring.settings
     # The middleware that is added last is the outermost.
+    app.add_middleware(Audited, routes=cache(lambda: Routes(app)))
     app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
     app.add_middleware(IngestGate, settings=settings)
@@ -72,7 +76,7 @@ def install_middleware(app: FastAPI, wiring: Wiring, served: Served) -> None:
     app.add_middleware(BodyPace, settings=settings)
     app.add_middleware(Origins, settings=settings, served=served)
     app.add_middleware(PlainPaths)
-    app.add_middleware(Authentication, settings=settings)
+    app.add_middleware(Authentication, settings=settings, routes=cache(lambda: Routes(app)))
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -357,7 +357,13 @@ class ServerSettings(BaseSettings):
         default=False,
         description="Ask every request, but for `/health` and `/health/ready`, for `Authorization: Bearer API_KEY`.",
     )
-    api_key: Secret | None = Field(default=None, description="The key that clients present.")
+    api_key: Secret | None = Field(
+        default=None,
+        description="A key with all scopes. Named keys, made by `si-cli key create`, are let in beside it.",
+    )
+    session_hours: Annotated[float, Field(gt=0, le=8760, allow_inf_nan=False)] = Field(
+        default=12, description="Hours after which a browser has to log in again."
+    )
     auth_trust_proxy_headers: bool = Field(
         default=False,
         description="Believe the user named by `X-Auth-Request-User` or `X-Forwarded-User`; only behind a proxy.",

@@ -15,10 +15,12 @@ from soliplex.ingester.lib.enums import (
     LifeCycleEvent,
     ResourceLockKind,
     RunStatus,
+    Scope,
     SegmentStatus,
     WebhookStatus,
     WorkflowStepType,
 )
+from soliplex.ingester.lib.models.access import ApiKey, AuditEntry, BrowserSession
 from soliplex.ingester.lib.models.base import Table, loaded, metadata
 from soliplex.ingester.lib.models.database import Database, NotInitializedError, get_engine, get_session
 from soliplex.ingester.lib.models.documents import (
@@ -60,7 +62,10 @@ __all__ = [
     "FINAL_STATUSES",
     "VALID_TRANSITIONS",
     "VIEWS",
+    "ApiKey",
     "ArtifactType",
+    "AuditEntry",
+    "BrowserSession",
     "CachedEmbedding",
     "ConfigSet",
     "ConfigSetItem",
@@ -90,6 +95,7 @@ __all__ = [
     "RunStep",
     "RunStepDependency",
     "Schedule",
+    "Scope",
     "Segment",
     "SegmentStatus",
     "Signal",

@@ -7,6 +7,7 @@ from typing import Final
 from fastapi import APIRouter
 
 from soliplex.ingester.server.routes import (
+    access,
     batch,
     definitions,
     document,
@@ -56,6 +57,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     flows.router,
     locks.router,
     segmenter.prefixed,
+    access.router,
 )
 
 ROOT_ROUTERS: Final = (segmenter.router,)
@@ -78,5 +80,6 @@ TAGS: Final = [
     {"name": "events", "description": "What changes, as it changes."},
     {"name": "workers", "description": "Who works."},
     {"name": "locks", "description": "Who holds what."},
+    {"name": "access", "description": "Named keys, sessions of browsers, and the audit log."},
     {"name": "operation", "description": "Health and metrics."},
 ]

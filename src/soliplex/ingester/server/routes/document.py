@@ -12,6 +12,7 @@ from soliplex.ingester.lib.answers import KnownSource
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse
 from soliplex.ingester.lib.storable import parse_texts
+from soliplex.ingester.server.auditing import deletes, note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, Id, LongText, Text, TextIfAny, required
 
@@ -143,13 +144,16 @@ async def list_unread_kinds(
 
 @router.post("/delete-uris", summary="Delete many URIs of a source", responses=error_answers(400, 409))
 async def delete_uris(
+    request: Request,
     source: Annotated[Text, Form(description="The system they come from.", examples=["files"])],
     uris: Annotated[
         LongText, Form(description="A JSON array of URIs, ten thousand at most.", examples=['["/a.pdf", "/b.pdf"]'])
     ],
 ) -> DeletedURIs:
     """As `by-uri` does for each; one that is gone already is passed over."""
-    deleted = await operations.delete_uris(source, parse_texts("uris", uris, most=operations.MOST_URIS))
+    named = parse_texts("uris", uris, most=operations.MOST_URIS)
+    note(request, source=source, uris=named, count=len(named))
+    deleted = await operations.delete_uris(source, named)
     return DeletedURIs(
         message="Document URIs deleted",
         source=source,
@@ -179,6 +183,7 @@ async def cleanup_orphans() -> Statistics:
 async def delete_by_uri(request: Request) -> DeletedURI:
     """`uri` and `source` may stand in the body, too. All that is known and stored of the document goes too."""
     uri, source = await required(request, "uri"), await required(request, "source")
+    note(request, uri=uri, source=source)
     statistics = await operations.delete_document_uri_by_uri(uri, source)
     return DeletedURI(message="DocumentURI deleted successfully", uri=uri, source=source, statistics=statistics)
 
@@ -196,10 +201,13 @@ async def delete_by_uri(request: Request) -> DeletedURI:
     responses=error_answers(404),
 )
 async def validate_storage(
+    request: Request,
     batch_id: Annotated[Id, Query()],
     *,
     clean_up: Annotated[bool, Query(description="Delete what is known of documents that are not stored.")] = False,
 ) -> ValidatedStorage:
+    if clean_up:
+        await deletes(request)
     return ValidatedStorage.model_validate(await operations.validate_storage(batch_id, clean_up=clean_up))
 
 

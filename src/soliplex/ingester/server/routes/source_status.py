@@ -13,6 +13,7 @@ from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.pieces import json_in_pieces, read_large_object
 from soliplex.ingester.lib.storable import see_storable
 from soliplex.ingester.lib.storage import DocumentTooLargeError
+from soliplex.ingester.server.auditing import deletes
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
 from soliplex.ingester.server.parameters import Text, json_answer
@@ -67,6 +68,8 @@ async def source_status(request: Request) -> Response:
     form = await read_form(request, file="hashes", take=_read_hashes, largest=LARGEST)
     # The hashes are read already, as they came: the model only sees whether there were any.
     sent = validated(Sent, form.fields | ({} if form.file is None else {"hashes": "{}"}))
+    if sent.delete_stale:
+        await deletes(request, source=sent.source)
     found = await operations.source_status(sent.source, form.file or {}, delete_stale=sent.delete_stale)
     # Not by a model: checking a hundred thousand rows that were made here would take longer than finding them.
     status = await json_in_pieces(found.status)

@@ -11,6 +11,7 @@ from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import PaginatedResponse
 from soliplex.ingester.lib.operations import RolledBack, StoredVersion, VersionDiff
+from soliplex.ingester.server.auditing import note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.leaving import unless_client_leaves
 from soliplex.ingester.server.parameters import ID_SCHEMA, LARGEST_INTEGER, AskedPage, Id, Text, given, required
@@ -182,10 +183,13 @@ async def roll_back(request: Request, response: Response) -> RolledBack:
     They parse and embed nothing that is still stored, and replace the chunks in one commit. 409 where the version's
     bytes are gone.
     """
+    uri, source = await required(request, "uri"), await required(request, "source")
+    version = await required_number(request, "version")
+    note(request, uri=uri, source=source, version=version)
     done = await operations.roll_back(
-        await required(request, "uri"),
-        await required(request, "source"),
-        await required_number(request, "version"),
+        uri,
+        source,
+        version,
         workflow_id=await given(request, "workflow_definition_id") or None,
         param_id=await given(request, "param_id") or None,
         priority=await _priority(request),
