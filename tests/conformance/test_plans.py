@@ -387,6 +387,7 @@ def test_every_statement_of_the_claim_and_the_finish_is_looked_at() -> None:
         "advance_groups",
         "insert_events",
         "error_event",
+        "postpone_event",
         "release_event",
         "error_parents",
         "release_parents",

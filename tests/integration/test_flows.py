@@ -23,10 +23,11 @@ from soliplex.ingester import (
     unschedule,
 )
 from soliplex.ingester.lib.wf.errors import DefinitionError
+from soliplex.ingester.lib.wf.flows import functions
 from tests.support import flow_functions
 from tests.support.engine import assert_consistent, registry_in_use, rows_of
 from tests.support.flow_functions import Greeting, lengths, outer, told, waiting
-from tests.support.working import working
+from tests.support.working import until, working
 
 TEXT = {"text": "to be or not"}
 
@@ -121,6 +122,38 @@ async def test_a_class_that_only_this_process_has_works_too(database: None) -> N
     run_id = await Executor.start_workflow(Local)
     await Executor.execute_pending_tasks()
     assert (await Executor.status(run_id)).output == {"only": "go"}
+
+
+async def test_the_end_of_a_run_waits_for_the_process_that_can_tell_it(database: None) -> None:
+    """A process without the class may take the event: it gives the event back, and no attempt is counted."""
+    told_here, elsewhere = asyncio.Future[Any](), dict[str, Any]()
+
+    class Local(Workflow):
+        def definition(self) -> dict[str, Any]:
+            return {"title": "Local end", "steps": [{"name": "only", "type": "task", "command": "go"}]}
+
+        def execute_command(self, run_id: int, command: str, input: dict[str, Any], context: dict[str, Any]) -> Any:  # noqa: A002
+            elsewhere.update(functions._kept)  # pyright: ignore[reportPrivateUsage]  as in a process that has no class
+            functions._kept.clear()  # pyright: ignore[reportPrivateUsage]
+            return command
+
+        async def on_complete(self, run_id: int, output: dict[str, Any], context: dict[str, Any]) -> None:
+            told_here.set_result(output)
+
+    await Executor.start_workflow(Local)
+    asked = "SELECT status_message, retry FROM lifecyclehistory WHERE event = 'item_end'"
+    async with working(step_patience=3600):
+        await until(lambda: _tells(asked))
+        assert await rows_of(asked) == [(await _tells(asked), 0)]
+        functions._kept.update(elsewhere)  # pyright: ignore[reportPrivateUsage]
+        async with asyncio.timeout(60):
+            assert await told_here == {"only": "go"}
+    assert await rows_of(asked) == [(None, 0)]
+
+
+async def _tells(asked: str) -> str | None:
+    rows = await rows_of(asked)
+    return rows[0][0] if rows and "waits for a worker that can handle it" in (rows[0][0] or "") else None
 
 
 async def test_a_definition_names_its_functions_by_their_paths(database: None) -> None:

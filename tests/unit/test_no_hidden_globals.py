@@ -29,6 +29,7 @@ HANDLERS: Final = {
     "example/": "as lib/workflow",
 }
 FRONTS: Final = {
+    "goals/notifications.py": "OrchestratorNotifications",
     "lib/models/database.py": "Database",
     "lib/wf/catalog.py": "get_registry, and what the settings choose from it",
     "lib/wf/extensions.py": "what handlers may ask for by name",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from soliplex.ingester.goals.notifications import OrchestratorNotifications
     from soliplex.ingester.installation.ingester import Ingester, NotOpenError, NotStoredAgainError
     from soliplex.ingester.installation.remote import RemoteError
     from soliplex.ingester.installation.stages import Stage, Watcher
@@ -79,6 +80,7 @@ __all__ = [
     "NotFoundError",
     "NotOpenError",
     "NotStoredAgainError",
+    "OrchestratorNotifications",
     "PermanentError",
     "PrometheusMetrics",
     "RemoteError",
@@ -130,6 +132,7 @@ __version__: str
 
 # Where each name comes from, as the imports above say it to those who check types; a test holds the two equal.
 _ORIGINS = {
+    "goals.notifications": ("OrchestratorNotifications",),
     "installation.ingester": ("Ingester", "NotOpenError", "NotStoredAgainError"),
     "installation.remote": ("RemoteError",),
     "installation.stages": ("Stage", "Watcher"),

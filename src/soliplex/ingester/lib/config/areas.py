@@ -321,8 +321,8 @@ class WorkerSettings(BaseSettings):
     )
     step_patience_seconds: SecondsOrNone = Field(
         default=3600,
-        description="How long a step waits for a worker that knows its workflow and can import its handler, "
-        "while there are workers, before it fails; 0 fails it at once.",
+        description="How long a step, or the handler of an event, waits for a worker that knows its workflow and can "
+        "import its handler, while there are workers, before it fails; 0 fails it at once.",
     )
     step_memory_limit_mib: CountOrNone = Field(
         default=4096, description="Memory one isolated step may use, in MiB; 0 means no limit."

@@ -254,7 +254,7 @@ def _result(step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSu
 
 def unexecuted(step: ClaimedStep, exc: CannotExecute, now: datetime, patience: timedelta) -> Result:
     """Give the step back, for a worker that can execute it; once none has been able to for long enough, fail it."""
-    search = Search.of(step, now)
+    search = Search.of(json_of(step.row, "status_meta") or {}, now)
     if now - search.since >= patience:
         return errored(step, PermanentError(f"{exc}; put it in place, then retry the run"), now)
     if not search.times:
@@ -265,7 +265,7 @@ def unexecuted(step: ClaimedStep, exc: CannotExecute, now: datetime, patience: t
         lease=step.lease,
         message=storable_text(f"waits for a worker that can execute it: {exc}")[:LONGEST_MESSAGE],
         meta=search.noted(now),
-        delay=_SEARCH_PAUSES.delay_after(search.times + 1, random=random),
+        delay=search.pause,
     )
 
 
@@ -277,16 +277,15 @@ def is_cancelled() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The search for a worker that can execute a step, as the step's `status_meta` tells of it."""
+    """The search for a worker that can execute a step or handle an event, as its `status_meta` tells of it."""
 
     meta: dict[str, Any]
     since: datetime
     times: int
-    """How many workers have given the step back."""
+    """How many workers have given it back."""
 
     @classmethod
-    def of(cls, step: ClaimedStep, now: datetime) -> Self:
-        meta: dict[str, Any] = json_of(step.row, "status_meta") or {}
+    def of(cls, meta: dict[str, Any], now: datetime) -> Self:
         noted = meta.get(SEARCH)
         # A search that no worker has continued for a while is over: the step was executed, or there was no worker.
         if noted is None or now - datetime.fromisoformat(noted["last"]) > 2 * _SEARCH_PAUSES.longest:
@@ -294,11 +293,16 @@ class Search:
         return cls(meta, datetime.fromisoformat(noted["since"]), noted["times"])
 
     def noted(self, now: datetime) -> dict[str, Any]:
-        """The step's `status_meta` after one more worker has given the step back."""
+        """The `status_meta` after one more worker has given it back."""
         return {
             **self.meta,
             SEARCH: {"since": self.since.isoformat(), "last": now.isoformat(), "times": self.times + 1},
         }
+
+    @property
+    def pause(self) -> timedelta:
+        """How long it waits for the next worker."""
+        return _SEARCH_PAUSES.delay_after(self.times + 1, random=random)
 
 
 def definition_of(step: ClaimedStep) -> StepDefinition:

@@ -2,7 +2,8 @@
 
 Events are rows (an outbox) written by the transaction that changed the state. The bus claims those that have a handler,
 so each is called by one worker, also when another dies between the commit and the call; a failed call is repeated as
-often as its handler's `retries` say.
+often as its handler's `retries` say. A worker that cannot find the handler, because only another process has it or it
+is not installed here, gives the event back, as it does with steps.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import random
 from typing import Any, Final
 from uuid import uuid4
@@ -20,8 +21,8 @@ from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRu
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import EventHandler, WorkflowDefinition
 from soliplex.ingester.lib.wf.duties import Duty
-from soliplex.ingester.lib.wf.errors import PermanentError
-from soliplex.ingester.lib.wf.execution import is_cancelled, message_of
+from soliplex.ingester.lib.wf.errors import CannotExecute, PermanentError
+from soliplex.ingester.lib.wf.execution import LONGEST_MESSAGE, Search, is_cancelled, message_of, storable_text
 from soliplex.ingester.lib.wf.handlers import Handler, resolve
 from soliplex.ingester.lib.wf.isolation import run_inline
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts, insist
@@ -50,12 +51,15 @@ class LifecycleBus:
         probe: Probe | None = None,
         backoff: Backoff | None = None,
         timeout: float | None = None,
+        patience: timedelta = timedelta(),
     ) -> None:
         self._worker_id = worker_id
         self._clock = clock
         self._doubts = doubts or Doubts()
         self._probe = probe
         self._timeout = timeout
+        self._patience = patience
+        """How long an event waits for a worker that can handle it before it fails."""
         self._backoff = backoff or usual_backoff()
         self._doorbell = Doorbell()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -151,9 +155,20 @@ class LifecycleBus:
         if exc is None:
             await operations.complete_event(delivery, now=now)
             return
+        if isinstance(exc, CannotExecute):
+            search = Search.of(delivery.meta, now)
+            if now - search.since < self._patience:
+                await self._give_back(delivery, exc, search, now)
+                return
         _log.warning("handler %r of %s: %s", delivery.handler_name, delivery.event, exc)
         again_at = now + self._backoff.delay_after(delivery.retry + 1, random=random)
         await operations.error_event(delivery, message_of(exc), available_at=again_at, now=now)
+
+    async def _give_back(self, delivery: Delivery, exc: CannotExecute, search: Search, now: datetime) -> None:
+        if not search.times:
+            _log.warning("event %d (%s) waits for a worker that can handle it: %s", delivery.id, delivery.event, exc)
+        message = storable_text(f"waits for a worker that can handle it: {exc}")[:LONGEST_MESSAGE]
+        await operations.postpone_event(delivery, message, search.noted(now), available_at=now + search.pause, now=now)
 
     async def _reach(self, point: str) -> None:
         if self._probe is not None:

@@ -138,7 +138,12 @@ class Worker:
         self._processes = ProcessPool(processes=self.config.processes, memory_limit_mib=self.config.memory_limit_mib)
         self._doubts = Doubts()
         self._bus = LifecycleBus(
-            self.id, clock=clock, doubts=self._doubts, probe=probe, timeout=self.config.step_timeout
+            self.id,
+            clock=clock,
+            doubts=self._doubts,
+            probe=probe,
+            timeout=self.config.step_timeout,
+            patience=timedelta(seconds=self.config.step_patience),
         )
         self._finisher = Finisher(
             metrics=self._metrics,

@@ -14,10 +14,15 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Schedule
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.answers import SentSignal
-from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
-from soliplex.ingester.lib.wf.flows import Executor, Run
+from soliplex.ingester.lib.wf.definitions import OUTSIDE, StepDefinition, WorkflowDefinition
+from soliplex.ingester.lib.wf.flows import Executor, Run, calling
 from soliplex.ingester.lib.wf.flows.allowed import check_commands
-from soliplex.ingester.lib.wf.operations.definitions import delete_definition, find_workflow, newest_of_all
+from soliplex.ingester.lib.wf.operations.definitions import (
+    delete_definition,
+    find_workflow,
+    newest_of_all,
+    newest_with_drafts,
+)
 from soliplex.ingester.lib.wf.views import DefinitionGraph, RunGraph
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, BigId, CurrentSettings, Moment, Text
@@ -47,6 +52,29 @@ class ListedFlow(BaseModel):
     title: str
     version: int
     steps: list[str]
+
+
+class StepOfFlow(BaseModel):
+    """A step as the flow defines it."""
+
+    name: str
+    type: str = Field(description="`task`, `map`, or the type of workers outside that take it.")
+    command: str = Field(description="The function that is called, or what workers outside are told to do.")
+    dependencies: list[str]
+    max_attempts: int
+    timeout: float | None = Field(description="Seconds.")
+    when: str | None
+    optional: bool
+    priority: int
+
+
+class DefinedFlow(BaseModel):
+    """A flow as it is defined now."""
+
+    slug: str
+    title: str
+    version: int | None = Field(description="None: it is in a file, and not stored.")
+    steps: list[StepOfFlow]
 
 
 class NewFlow(_Body):
@@ -201,13 +229,37 @@ async def list_attempts(run_id: BigId, request: Request, response: Response, ask
 
 
 @router.get("/{slug}", summary="A flow", responses=error_answers(400, 404))
-async def get_flow(slug: Text) -> DefinitionGraph:
-    """Its steps in topological order, and what waits for what."""
-    return views.graph_of_definition(await find_workflow(slug))
+async def get_flow(slug: Text) -> DefinedFlow:
+    """Its version, and its steps with what they call and under which conditions."""
+    flow = await find_workflow(slug)
+    stored = await newest_with_drafts(slug)
+    return DefinedFlow(
+        slug=flow.id,
+        title=flow.name,
+        version=None if stored is None else stored.version,
+        steps=[_step_of(step) for step in flow.steps],
+    )
+
+
+def _step_of(step: StepDefinition) -> StepOfFlow:
+    is_outside = step.method == OUTSIDE
+    command = step.parameters.get("command" if is_outside else calling.FUNCTION)
+    return StepOfFlow(
+        name=step.key,
+        type=step.type if is_outside else "task" if step.map is False else "map",
+        command=step.method if command is None else str(command),
+        dependencies=list(step.depends_on),
+        max_attempts=step.retries,
+        timeout=step.timeout.total_seconds() if step.timeout else None,
+        when=step.when.text if step.when else None,
+        optional=step.optional,
+        priority=step.priority,
+    )
 
 
 @router.get("/{slug}/graph", summary="The graph of a flow", responses=error_answers(400, 404))
 async def get_graph(slug: Text) -> DefinitionGraph:
+    """What to draw: nodes in topological order, and edges from each step to those that wait for it."""
     return views.graph_of_definition(await find_workflow(slug))
 
 

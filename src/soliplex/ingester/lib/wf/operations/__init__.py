@@ -27,6 +27,7 @@ from soliplex.ingester.lib.wf.operations.deliveries import (
     complete_event,
     error_event,
     next_event_due,
+    postpone_event,
     release_event,
 )
 from soliplex.ingester.lib.wf.operations.finish import (
@@ -140,6 +141,7 @@ __all__ = [
     "other_workers",
     "pause_schedule",
     "pin",
+    "postpone_event",
     "prune_history",
     "prune_signals",
     "reap_dead_workers",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import datetime_of, json_of, single
 from soliplex.ingester.lib.wf.sql import SQL
 
@@ -25,6 +27,7 @@ class Delivery:
     retry: int
     lease: str
     message: str | None
+    meta: dict[str, Any]
 
 
 async def claim_events(
@@ -45,6 +48,7 @@ async def claim_events(
             retry=row["retry"],
             lease=lease,
             message=json_of(row, "status_meta").get("message"),
+            meta=json_of(row, "status_meta"),
         )
         for row in rows
     ]
@@ -76,3 +80,18 @@ async def error_event(
 async def release_event(delivery: Delivery, *, now: datetime | None = None) -> None:
     """Give the delivery back, without counting an attempt."""
     await Database.transact(single(SQL.release_event(event_id=delivery.id, lease=delivery.lease, now=now or utcnow())))
+
+
+async def postpone_event(
+    delivery: Delivery, message: str, meta: dict[str, Any], *, available_at: datetime, now: datetime | None = None
+) -> None:
+    """Give the delivery back, for another worker that can make it, without counting an attempt."""
+    call = SQL.postpone_event(
+        event_id=delivery.id,
+        lease=delivery.lease,
+        message=message,
+        meta=Json(meta),
+        available_at=available_at,
+        now=now or utcnow(),
+    )
+    await Database.transact(single(call))

@@ -174,6 +174,12 @@ async def changed_runs(
         return [run async for run in rows_in_pieces(session, query)]
 
 
+async def newest_runs(limit: int = 100) -> list[WorkflowRun]:
+    """The runs that were made last, the newest first."""
+    async with Database.session(read_only=True) as session:
+        return list((await session.exec(select(WorkflowRun).order_by(col(WorkflowRun.id).desc()).limit(limit))).all())
+
+
 async def steps_in_flight(among: Collection[int] | None = None) -> list[StepState]:
     """The steps that run now, by id: all, or those of these groups."""
     query = _steps().where(IS_RUNNING).order_by(col(RunStep.id) + 0).limit(AT_ONCE)

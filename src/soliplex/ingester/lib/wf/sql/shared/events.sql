@@ -2,7 +2,8 @@
 SELECT min(available_at) AS due FROM lifecyclehistory WHERE {waiting};
 
 -- :name complete_event
-UPDATE lifecyclehistory SET status = 'COMPLETED', completed_date = :now, status_date = :now, lease_token = NULL
+UPDATE lifecyclehistory
+   SET status = 'COMPLETED', completed_date = :now, status_date = :now, lease_token = NULL, status_message = NULL
  WHERE id = :event_id AND lease_token = :lease
 RETURNING id;
 
@@ -16,5 +17,12 @@ RETURNING status;
 
 -- :name release_event
 UPDATE lifecyclehistory SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL
+ WHERE id = :event_id AND lease_token = :lease
+RETURNING id;
+
+-- :name postpone_event
+UPDATE lifecyclehistory
+   SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, status_message = :message,
+       status_meta = :meta, available_at = :available_at
  WHERE id = :event_id AND lease_token = :lease
 RETURNING id;
