@@ -14,6 +14,7 @@ from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFo
 from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
     LEGACY,
+    MARKDOWN,
     STRUCTURED,
     extension_for,
     is_text,
@@ -21,7 +22,7 @@ from soliplex.ingester.lib.parsing.formats import (
 )
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.pdf_text import page_texts
-from soliplex.ingester.lib.parsing.plain_text import bare_text_document, plain_document, read_bounded
+from soliplex.ingester.lib.parsing.plain_text import bare_text_document, plain_document, read_bounded, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.validation.remedies import CONVERT
 
@@ -40,8 +41,8 @@ class FastParser:
     def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
         """As `parse`, for a caller that has a process to itself."""
         kind = media_type(mime_type)
-        if kind == "text/markdown":
-            text = read_bounded(path)
+        if kind == MARKDOWN:
+            text = read_page(path, kind)
             return to_parsed(plain_document(path.stem, text), markdown=text)
         if kind == "application/pdf":
             return _parse_pdf(path, options)

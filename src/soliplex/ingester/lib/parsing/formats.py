@@ -60,6 +60,7 @@ MARKUP: Final = {
 }
 """Texts with a structure of their own."""
 
+MARKDOWN: Final = "text/markdown"
 MAIL: Final = "message/rfc822"
 TABLES: Final = frozenset({"text/csv", "text/tab-separated-values"})
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})

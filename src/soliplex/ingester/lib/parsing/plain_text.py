@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from soliplex.ingester.lib.markdown_source import page_text
 from soliplex.ingester.lib.parsing.documents import of_paragraphs
-from soliplex.ingester.lib.parsing.formats import HTML, SOURCE, XML
+from soliplex.ingester.lib.parsing.formats import HTML, MARKDOWN, SOURCE, XML
 from soliplex.ingester.lib.parsing.limits import see_size_of_text
 from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
 from soliplex.ingester.lib.text_encoding import read_text
@@ -28,6 +29,12 @@ def read_bounded(path: Path) -> str:
     """
     see_size_of_text(path.stat().st_size)
     return read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_page(path: Path, kind: str) -> str:
+    """As `read_bounded`; of Markdown, only what a reader of the page sees."""
+    text = read_bounded(path)
+    return page_text(text) if kind == MARKDOWN else text
 
 
 def bare_text_document(name: str, text: str, kind: str) -> DoclingDocument:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.lib.markdown_source import LONGEST_MATTER, read_source
 from soliplex.ingester.lib.mime import UNKNOWN, detect_mime_type
 from soliplex.ingester.lib.mime.containers import OLE, ZIP
 from soliplex.ingester.lib.mime.detection import extension_of
@@ -16,7 +17,7 @@ from soliplex.ingester.lib.mime.text import BY_EXTENSION, PLAIN
 from soliplex.ingester.lib.text_encoding import SAMPLE, encoding_of, guess_encoding
 from soliplex.ingester.lib.validation import compound, image, office
 from soliplex.ingester.lib.validation.errors import Defect, InvalidDocumentError, is_system_trouble
-from soliplex.ingester.lib.validation.facts import Facts
+from soliplex.ingester.lib.validation.facts import Facts, tidy
 from soliplex.ingester.lib.validation.mail import check_mail
 from soliplex.ingester.lib.validation.markup import check_xml
 from soliplex.ingester.lib.validation.pdf import check_pdf
@@ -136,6 +137,14 @@ def _check_text(path: Path) -> Facts:
     return {"encoding": encoding_of(path)}
 
 
+def _check_markdown(path: Path) -> Facts:
+    """What its front matter says of the page, which is no part of its text."""
+    encoding = encoding_of(path)
+    with path.open(encoding=encoding, errors="replace") as file:
+        beginning = file.read(2 * LONGEST_MATTER).removeprefix("\ufeff")
+    return {**tidy(read_source(beginning).facts()), "encoding": encoding}
+
+
 def _check_mail(path: Path) -> Facts:
     return {**check_mail(path), **_check_text(path)}
 
@@ -156,6 +165,7 @@ def _take_as_it_is(_path: Path) -> Facts:
 _CHECKS: Final[dict[str, Check]] = {
     "application/pdf": check_pdf,
     "message/rfc822": _check_mail,
+    "text/markdown": _check_markdown,
     office.EPUB: office.check_epub,
     ZIP: office.check_archive,
     OLE: compound.check_compound_file,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Any, Final, cast
 
 type Facts = dict[str, Any]
 
@@ -17,10 +17,12 @@ _PDF_DATE: Final = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?
 def tidy(facts: Mapping[str, Any]) -> Facts:
     """Only what is known: texts without surrounding space, control characters and excess."""
     cleaned = {name: _clean(value) for name, value in facts.items()}
-    return {name: value for name, value in cleaned.items() if value not in {None, ""}}
+    return {name: value for name, value in cleaned.items() if value is not None and value != ""}
 
 
 def _clean(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_clean(each) for each in cast("list[Any]", value)]
     if not isinstance(value, str):
         return value
     printable = "".join(each if each.isprintable() else " " for each in value[: 2 * LONGEST_TEXT])

@@ -29,6 +29,7 @@ from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
     LEGACY,
     MAIL,
+    MARKDOWN,
     MARKUP,
     STRUCTURED,
     TABLES,
@@ -41,7 +42,7 @@ from soliplex.ingester.lib.parsing.local.legacy import in_format_of_today
 from soliplex.ingester.lib.parsing.local.pictures import SCALED_DOWN, within_bounds
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
-from soliplex.ingester.lib.parsing.plain_text import bare_text_document, read_bounded
+from soliplex.ingester.lib.parsing.plain_text import bare_text_document, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
 from soliplex.ingester.lib.validation.errors import is_system_trouble
@@ -62,7 +63,6 @@ _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "
 """Nothing may be fetched at run time; and that there is no torch, we know."""
 PDFIUM: Final = "pypdfium2"
 TIFF: Final = "image/tiff"
-MARKDOWN: Final = "text/markdown"
 PICTURES_OF_TEXT: Final = "the pages hold no text, at most pictures of it; do_ocr: true has them read"
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
@@ -202,7 +202,7 @@ def _without_structure(reason: str) -> str:
 
 
 def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
-    text = read_bounded(path)
+    text = read_page(path, kind)
     if kind not in MARKUP and kind != "application/xml":
         return to_parsed(bare_text_document(path.stem, text, kind))
     if len(text) > LARGEST_MARKUP or (kind in TABLES and _cells(text) > MOST_CELLS):

@@ -28,7 +28,7 @@ from soliplex.ingester.lib.parsing.formats import (
 from soliplex.ingester.lib.parsing.office_text import is_large_sheet, office_paragraphs
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
-from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded
+from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.serve.protocol import CONNECT_SECONDS, SILENCE_SECONDS, Progress, convert
 from soliplex.ingester.lib.parsing.serve.servers import Servers, ServerTrouble, TaskFailed
@@ -56,7 +56,7 @@ class DoclingServeParser:
             async with _as_docling_knows(path, kind) as known:
                 return await self._parse(known, kind, options)
         if kind in MARKUP or kind == "application/xml":
-            async with _as_utf8(path) as copy:
+            async with _as_utf8(path, kind) as copy:
                 return await self._parse(copy, kind, options)
         if is_text(kind):
             return await asyncio.to_thread(_parse_here, path, kind)
@@ -117,9 +117,9 @@ async def _as_docling_knows(path: Path, kind: str) -> AsyncGenerator[Path]:
 
 
 @asynccontextmanager
-async def _as_utf8(path: Path) -> AsyncGenerator[Path]:
+async def _as_utf8(path: Path, kind: str) -> AsyncGenerator[Path]:
     """docling takes every text for UTF-8, so it gets one."""
-    text = await asyncio.to_thread(read_bounded, path)
+    text = await asyncio.to_thread(read_page, path, kind)
     with tempfile.NamedTemporaryFile(prefix="parse-", dir=scratch.own_folder()) as copy:
         copy.write(text.encode())
         copy.flush()
