@@ -294,7 +294,7 @@ async def _upload(files: Sequence[File], batch_id: int) -> None:
     async def send() -> None:
         for file in waiting:
             new = documents.NewDocument(uri=file.uri, source=SOURCE, batch_id=batch_id)
-            await documents.ingest_document(_blocks(file.content), new)
+            await documents.upload_document(_blocks(file.content), new)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(UPLOADS_AT_ONCE):

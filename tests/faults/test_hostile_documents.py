@@ -224,7 +224,7 @@ async def test_five_thousand_pages_and_two_gigabytes_end_and_give_their_memory_b
 
     batch_id = await documents.create_batch(SOURCE, "batch")
     new = NewDocument(uri="/two-gibibytes.log", source=SOURCE, batch_id=batch_id)
-    await documents.ingest_document(hostile.long_text(2 << 30), new)
+    await documents.upload_document(hostile.long_text(2 << 30), new)
     await documents.start_workflows(batch_id, workflow_id="batch_split", param_id="quick")
     ended = await outcomes(batch_id, within=600)
     assert ended["two-gibibytes.log"].step == "parse"

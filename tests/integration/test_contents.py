@@ -58,7 +58,7 @@ def registry(tmp_path: Path) -> Iterator[None]:
 async def put(source: str, uri: str, content: bytes, batch_id: int | None = None) -> int:
     """Upload; gives the batch."""
     batch_id = batch_id or await documents.create_batch(source, uri)
-    await documents.ingest_document(pieces(content), NewDocument(uri=uri, source=source, batch_id=batch_id))
+    await documents.upload_document(pieces(content), NewDocument(uri=uri, source=source, batch_id=batch_id))
     return batch_id
 
 

@@ -58,7 +58,7 @@ async def put(batch_id: int, uri: str, content: bytes) -> str:
         yield content
 
     new = NewDocument(uri=uri, source="shelf", batch_id=batch_id)
-    return (await documents.ingest_document(blocks(), new)).doc_hash
+    return (await documents.upload_document(blocks(), new)).doc_hash
 
 
 async def process(batch_id: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
 
 async def put(batch_id: int, uri: str, content: bytes) -> str:
     new = NewDocument(uri=uri, source=SHELF, batch_id=batch_id)
-    return (await documents.ingest_document(pieces(content), new)).doc_hash
+    return (await documents.upload_document(pieces(content), new)).doc_hash
 
 
 async def process(batch_id: int) -> None:

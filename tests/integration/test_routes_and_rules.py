@@ -138,7 +138,7 @@ async def put(batch_id: int, uri: str, content: bytes, **meta: Any) -> str:
         yield content
 
     new = NewDocument(uri=uri, source="shelf", batch_id=batch_id, meta=meta)
-    return (await documents.ingest_document(blocks(), new)).doc_hash
+    return (await documents.upload_document(blocks(), new)).doc_hash
 
 
 type Steps = dict[tuple[str, str], tuple[str, dict[str, Any] | str]]

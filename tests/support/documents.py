@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from soliplex.ingester.lib import operations as documents
-from soliplex.ingester.lib.operations.ingestion import NewDocument
-from soliplex.ingester.lib.operations.recording import Ingested
+from soliplex.ingester.lib.operations.recording import Uploaded
+from soliplex.ingester.lib.operations.uploading import NewDocument
 
 SOURCE = "files"
 
@@ -24,15 +24,15 @@ async def pieces(*blocks: bytes) -> AsyncIterator[bytes]:
 
 async def upload(
     uri: str, content: bytes, batch_id: int, *, source: str = SOURCE, meta: dict[str, Any] | None = None
-) -> Ingested:
+) -> Uploaded:
     new = NewDocument(uri=uri, source=source, batch_id=batch_id, mime_type="text/plain", meta=meta or {})
-    return await documents.ingest_document(pieces(content), new)
+    return await documents.upload_document(pieces(content), new)
 
 
 async def new_batch(name: str = "Tuesday", source: str = SOURCE) -> int:
     return await documents.create_batch(source, name)
 
 
-async def uploaded(batch_id: int, *uris: str) -> Sequence[Ingested]:
+async def uploaded(batch_id: int, *uris: str) -> Sequence[Uploaded]:
     """Upload a document of its own for each URI."""
     return [await upload(uri, f"content of {uri}".encode(), batch_id) for uri in uris]

@@ -39,7 +39,7 @@ async def put_all(files: Mapping[str, bytes], batch_id: int) -> dict[str, str]:
 
 async def put(name: str, content: bytes, batch_id: int) -> str:
     new = NewDocument(uri=f"/{name}", source=SOURCE, batch_id=batch_id)
-    return (await documents.ingest_document(pieces(content), new)).doc_hash
+    return (await documents.upload_document(pieces(content), new)).doc_hash
 
 
 async def start(files: Mapping[str, bytes], workflow_id: str) -> int:

@@ -16,7 +16,7 @@ from soliplex.ingester.lib.models import ArtifactType, Database, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Rows, Script, single
 from soliplex.ingester.lib.operations import removals
-from soliplex.ingester.lib.operations.recording import Ingested
+from soliplex.ingester.lib.operations.recording import Uploaded
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.operations.versions import ChunkChange, rollback
 from soliplex.ingester.lib.storage import Artifacts
@@ -27,7 +27,7 @@ from tests.support.engine import START, Driver, make_statement, rows_of, scalar
 ONE, TWO, THREE = b"one\n", b"two\n", b"three\n"
 
 
-async def put(*contents: bytes, uri: str = "/a.md", batch_id: int | None = None) -> list[Ingested]:
+async def put(*contents: bytes, uri: str = "/a.md", batch_id: int | None = None) -> list[Uploaded]:
     """Upload contents to one URI, one after the other."""
     batch = batch_id or await new_batch()
     return [await upload(uri, content, batch) for content in contents]

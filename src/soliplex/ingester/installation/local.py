@@ -136,7 +136,7 @@ class LocalInstallation:
         del work  # a document has no priority of its own; its run has
         new = NewDocument(uri=file.uri, source=source, batch_id=batch_id, meta=file.meta)
         try:
-            await operations.ingest_document(pieces_of(file.path, sent), new, limit=self._settings.upload_size_limit)
+            await operations.upload_document(pieces_of(file.path, sent), new, limit=self._settings.upload_size_limit)
         except (DocumentTooLargeError, InvalidInputError) as error:
             raise FileRefusedError(str(error)) from error
 

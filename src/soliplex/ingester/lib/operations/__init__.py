@@ -1,7 +1,7 @@
 """Documents: taking them in, what is known of them, their workflows, deleting them and all that is stored of them.
 
     batches/       documents that come in together         source_status  what a client has against what is stored
-    ingestion      bytes first, then rows                   sync_state     how far clients have followed their sources
+    uploading      bytes first, then rows                   sync_state     how far clients have followed their sources
     documents      what is known of them, their history     starting       runs for a batch, or for one document
     deletion       rows, in one transaction                 removals       bytes and RAG entries, after it
     storage_check  whether what rows speak of is there      joining        another run in a group that is under way
@@ -69,18 +69,18 @@ from soliplex.ingester.lib.operations.failures import (
     with_nothing_to_index,
 )
 from soliplex.ingester.lib.operations.group_coverage import group_coverage
-from soliplex.ingester.lib.operations.ingestion import NewDocument, ingest_document, ingest_received
 from soliplex.ingester.lib.operations.kinds import unread_kinds
 from soliplex.ingester.lib.operations.loading import loaded_first
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.rag_check import RagCheck, RagRepair, check_rag, repair_rag
 from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
-from soliplex.ingester.lib.operations.recording import Change, Ingested
+from soliplex.ingester.lib.operations.recording import Change, Uploaded
 from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
 from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
 from soliplex.ingester.lib.operations.starting import Started, check_target, start_document_workflow, start_workflows
 from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
 from soliplex.ingester.lib.operations.sync_state import delete_sync_state, get_sync_state, put_sync_state
+from soliplex.ingester.lib.operations.uploading import NewDocument, upload_document, upload_received
 from soliplex.ingester.lib.operations.versions import (
     diff_versions,
     diff_versions_as_json,
@@ -103,7 +103,6 @@ __all__ = [
     "DocumentURINotFoundError",
     "FailedRun",
     "GroupCoverage",
-    "Ingested",
     "Made",
     "NewDocument",
     "NotParsedError",
@@ -116,6 +115,7 @@ __all__ = [
     "Started",
     "StorageCheck",
     "StoredVersion",
+    "Uploaded",
     "VersionDiff",
     "VersionGoneError",
     "VersionNotFoundError",
@@ -143,8 +143,6 @@ __all__ = [
     "get_batch",
     "get_sync_state",
     "group_coverage",
-    "ingest_document",
-    "ingest_received",
     "list_batches",
     "list_sources",
     "list_versions",
@@ -166,6 +164,8 @@ __all__ = [
     "stored_artifacts",
     "unfinished_batch",
     "unread_kinds",
+    "upload_document",
+    "upload_received",
     "uris_below",
     "validate_storage",
     "version_text",

@@ -46,7 +46,7 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class Uploaded:
     """Where the document lives now."""
 
     uri_id: int
@@ -90,7 +90,7 @@ class _GivenUpError(IngesterError):
     """The group could not be recorded together."""
 
 
-async def record(arrival: Arrival) -> Ingested:
+async def record(arrival: Arrival) -> Uploaded:
     """Write the rows of a document, together with those of others that arrive at the same time."""
     try:
         return await current_wiring().kept(_together).submit(arrival)
@@ -101,8 +101,8 @@ async def record(arrival: Arrival) -> Ingested:
         return outcome
 
 
-async def _record_together(arrivals: Sequence[Arrival]) -> Sequence[Ingested | Exception]:
-    outcomes: dict[int, Ingested | Exception] = {}
+async def _record_together(arrivals: Sequence[Arrival]) -> Sequence[Uploaded | Exception]:
+    outcomes: dict[int, Uploaded | Exception] = {}
     for group in _without_twins(arrivals):
         try:
             found = await Database.transact(recorded(group, utcnow(), patience=SHORT_WAIT))
@@ -116,7 +116,7 @@ async def _record_together(arrivals: Sequence[Arrival]) -> Sequence[Ingested | E
     return [outcomes[id(arrival)] for arrival in arrivals]
 
 
-def _together() -> Gathering[Arrival, Ingested]:
+def _together() -> Gathering[Arrival, Uploaded]:
     """The uploads of a wiring that are recorded together: a group goes to one database."""
     return Gathering(_record_together)
 
@@ -136,7 +136,7 @@ def _without_twins(arrivals: Sequence[Arrival]) -> Iterator[list[Arrival]]:
 
 def recorded(
     arrivals: Sequence[Arrival], now: datetime, *, patience: str | None
-) -> Script[list[Ingested | BeingRemovedError | NotFoundError]]:
+) -> Script[list[Uploaded | BeingRemovedError | NotFoundError]]:
     """The rows of documents that have no content and no place in common.
 
     An arrival that is refused is refused before anything is written.
@@ -190,8 +190,8 @@ def _merge_meta(document: Row, arrival: Arrival) -> Script[None]:
         yield SQL.set_document_meta(hash=document["hash"], meta=Json(merged))
 
 
-def _record_uris(arrivals: Mapping[tuple[str, str], Arrival]) -> Script[dict[tuple[str, str], Ingested]]:
-    waiting, changes = dict(sorted(arrivals.items())), dict[tuple[str, str], Ingested]()
+def _record_uris(arrivals: Mapping[tuple[str, str], Arrival]) -> Script[dict[tuple[str, str], Uploaded]]:
+    waiting, changes = dict(sorted(arrivals.items())), dict[tuple[str, str], Uploaded]()
     for _ in range(TRIES):
         if not waiting:
             return changes
@@ -202,30 +202,30 @@ def _record_uris(arrivals: Mapping[tuple[str, str], Arrival]) -> Script[dict[tup
             values = [[each.uri, each.source, each.doc_hash, each.batch_id] for each in waiting.values()]
             for row in (yield SQL.insert_uris(uris=Json(values))):
                 place = row["uri"], row["source"]
-                changes[place] = _ingested(waiting.pop(place), row, Change.CREATED)
+                changes[place] = _uploaded(waiting.pop(place), row, Change.CREATED)
         # Another upload was first to insert the URIs that are left: its rows are changed.
     raise ConflictError(f"URI {next(iter(waiting))[0]!r} comes and goes: try again later")
 
 
-def _change_uri(row: Row, arrival: Arrival) -> Script[Ingested]:
+def _change_uri(row: Row, arrival: Arrival) -> Script[Uploaded]:
     if row["doc_hash"] != arrival.doc_hash:
         rows = yield SQL.replace_content(id=row["id"], hash=arrival.doc_hash, batch_id=arrival.batch_id)
-        return _ingested(arrival, rows[0], Change.UPDATED)
+        return _uploaded(arrival, rows[0], Change.UPDATED)
     if row["batch_id"] != arrival.batch_id:
         # A document is processed in the batch that it was uploaded to last.
         rows = yield SQL.move_uri(id=row["id"], batch_id=arrival.batch_id)
-        return _ingested(arrival, rows[0], Change.MOVED)
-    return _ingested(arrival, row, Change.NOTHING)
+        return _uploaded(arrival, rows[0], Change.MOVED)
+    return _uploaded(arrival, row, Change.NOTHING)
 
 
-def _ingested(arrival: Arrival, row: Row, change: Change) -> Ingested:
-    return Ingested(row["id"], arrival.uri, arrival.source, arrival.doc_hash, row["version"], arrival.batch_id, change)
+def _uploaded(arrival: Arrival, row: Row, change: Change) -> Uploaded:
+    return Uploaded(row["id"], arrival.uri, arrival.source, arrival.doc_hash, row["version"], arrival.batch_id, change)
 
 
 _NOTED: Final = {Change.CREATED: HistoryAction.CREATED, Change.UPDATED: HistoryAction.UPDATED}
 
 
-def _record_history(changes: Iterable[Ingested], now: datetime) -> Script[None]:
+def _record_history(changes: Iterable[Uploaded], now: datetime) -> Script[None]:
     values = [
         [each.uri_id, each.version, each.doc_hash, _NOTED[each.change].value, each.batch_id]
         for each in changes

@@ -15,7 +15,7 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.fetching import fetch, without_secrets
 from soliplex.ingester.lib.models import RunGroup, WorkflowRun
-from soliplex.ingester.lib.operations import Ingested, NewDocument
+from soliplex.ingester.lib.operations import NewDocument, Uploaded
 from soliplex.ingester.lib.operations.fetches import without_password
 from soliplex.ingester.lib.operations.joining import join_group
 from soliplex.ingester.lib.step_options import StepOptions
@@ -93,7 +93,7 @@ def _input_of(run: WorkflowRun) -> FetchInput:
     return FetchInput.read(run.input)
 
 
-async def _fetch(wanted: FetchInput, run: WorkflowRun, limit: int) -> Ingested:
+async def _fetch(wanted: FetchInput, run: WorkflowRun, limit: int) -> Uploaded:
     assert run.batch_id is not None
     try:
         new = NewDocument(
@@ -103,7 +103,7 @@ async def _fetch(wanted: FetchInput, run: WorkflowRun, limit: int) -> Ingested:
             mime_type=wanted.mime_type,
             meta=wanted.doc_meta,
         )
-        return await operations.ingest_document(fetch(wanted.uri, limit=limit), new, limit=limit)
+        return await operations.upload_document(fetch(wanted.uri, limit=limit), new, limit=limit)
     except NoRoomError:
         raise  # worth another attempt: somebody may make room on the disk
     except (InvalidInputError, DocumentTooLargeError) as exc:

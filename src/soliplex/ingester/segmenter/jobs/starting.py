@@ -16,9 +16,9 @@ from soliplex.ingester.lib.mime import detect_mime_type, needs_file
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Script
-from soliplex.ingester.lib.operations.ingestion import keep_received
 from soliplex.ingester.lib.operations.recording import Arrival, recorded
 from soliplex.ingester.lib.operations.starting import run_params
+from soliplex.ingester.lib.operations.uploading import keep_received
 from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.storage import Received, get_artifacts
 from soliplex.ingester.lib.wf.catalog import get_registry

@@ -13,7 +13,7 @@ from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.fetching import fetch, schemes_in_words
-from soliplex.ingester.lib.operations import Change, Ingested, NewDocument
+from soliplex.ingester.lib.operations import Change, NewDocument, Uploaded
 from soliplex.ingester.lib.storable import parse_object
 from soliplex.ingester.lib.storage import Received, get_artifacts
 from soliplex.ingester.server.errors import error_answers
@@ -110,18 +110,18 @@ async def ingest_document(request: Request, response: Response) -> IngestedDocum
     """
     upload = _Upload(request.app.state.settings)
     try:
-        ingested = await upload.ingest(request)
+        uploaded = await upload.upload(request)
     finally:
         await upload.discard()
-    if ingested.change is Change.MOVED:
+    if uploaded.change is Change.MOVED:
         response.status_code = HTTPStatus.NON_AUTHORITATIVE_INFORMATION
-    assert ingested.batch_id is not None, "an upload goes into a batch"
+    assert uploaded.batch_id is not None, "an upload goes into a batch"
     return IngestedDocument(
-        batch_id=ingested.batch_id,
-        document_uri=ingested.uri,
-        document_hash=ingested.doc_hash,
-        source=ingested.source,
-        uri_id=ingested.uri_id,
+        batch_id=uploaded.batch_id,
+        document_uri=uploaded.uri,
+        document_hash=uploaded.doc_hash,
+        source=uploaded.source,
+        uri_id=uploaded.uri_id,
     )
 
 
@@ -135,7 +135,7 @@ class _Upload:
         self._checked: tuple[dict[str, str], UploadFields] | None = None
         """The fields that came before the file: they are in order, and the batch is there."""
 
-    async def ingest(self, request: Request) -> Ingested:
+    async def upload(self, request: Request) -> Uploaded:
         form = await read_form(request, file="file", take=self._take)
         if self._checked is not None and self._checked[0] == form.fields:
             fields = self._checked[1]
@@ -146,11 +146,11 @@ class _Upload:
             if self._checked is None:
                 await operations.require_batch(new.checked().batch_id)
             received, self._received = self._received, None
-            return await operations.ingest_received(received, new)
+            return await operations.upload_received(received, new)
         if fields.input_uri is None:
             raise InvalidInputError("file", "is missing: send a file, or an input_uri to fetch it from")
         async with aclosing(fetch(fields.input_uri, limit=self._limit)) as blocks:
-            return await operations.ingest_document(fetched_in_turn(request, blocks), new, limit=self._limit)
+            return await operations.upload_document(fetched_in_turn(request, blocks), new, limit=self._limit)
 
     async def discard(self) -> None:
         if self._received is not None:

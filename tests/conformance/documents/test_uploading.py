@@ -19,9 +19,9 @@ from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Database, DocumentURI, HistoryAction
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.operations import deletion, ingestion, recording
-from soliplex.ingester.lib.operations.ingestion import NewDocument
-from soliplex.ingester.lib.operations.recording import Change, Ingested
+from soliplex.ingester.lib.operations import deletion, recording, uploading
+from soliplex.ingester.lib.operations.recording import Change, Uploaded
+from soliplex.ingester.lib.operations.uploading import NewDocument
 from soliplex.ingester.lib.storage import Artifacts, DocumentTooLargeError, Received, find_strays
 from tests.support.documents import SOURCE, hash_of, new_batch, pieces, upload
 from tests.support.engine import rows_of, scalar
@@ -139,11 +139,11 @@ async def test_what_cannot_be_stored_is_refused_by_field_and_leaves_nothing(
 ) -> None:
     await new_batch()
     with pytest.raises(InvalidInputError) as caught:
-        await documents.ingest_document(pieces(b"hello"), new)
+        await documents.upload_document(pieces(b"hello"), new)
     assert caught.value.field == field
     received = await artifacts.receive(pieces(b"hello"), limit=None)
     with pytest.raises(InvalidInputError):
-        await documents.ingest_received(received, new)
+        await documents.upload_received(received, new)
     assert not received.path.exists()
     assert await scalar("SELECT count(*) FROM document") == 0
 
@@ -163,14 +163,14 @@ async def test_an_unknown_batch_is_noticed_before_any_byte_is_read(
         yield b""
 
     with pytest.raises(NotFoundError, match="batch 99"):
-        await documents.ingest_document(unread(), NewDocument(uri="a", source="s", batch_id=99))
+        await documents.upload_document(unread(), NewDocument(uri="a", source="s", batch_id=99))
 
 
 async def test_too_large_a_document_leaves_nothing(database: type[Database], artifacts: Artifacts) -> None:
     batch_id = await new_batch()
     new = NewDocument(uri="a", source="s", batch_id=batch_id)
     with pytest.raises(DocumentTooLargeError):
-        await documents.ingest_document(pieces(b"x" * 60, b"x" * 60), new, limit=100)
+        await documents.upload_document(pieces(b"x" * 60, b"x" * 60), new, limit=100)
     assert await scalar("SELECT count(*) FROM documenturi") == 0
     await assert_every_document_is_stored(artifacts)
 
@@ -233,10 +233,10 @@ async def test_uploads_at_once_are_recorded_together_and_each_for_itself(
     made = await asyncio.gather(*map(recording.record, arrivals), return_exceptions=True)
     assert groups == [14, 2]
     assert isinstance(made[3], NotFoundError)
-    changes = [each.change for each in made if isinstance(each, Ingested)]
+    changes = [each.change for each in made if isinstance(each, Uploaded)]
     created, updated = Change.CREATED, Change.UPDATED
     assert changes == [updated, Change.MOVED, Change.NOTHING, *[created] * 10, updated, created]
-    assert [each.version for each in made if isinstance(each, Ingested) and each.uri == "changed"] == [2, 3]
+    assert [each.version for each in made if isinstance(each, Uploaded) and each.uri == "changed"] == [2, 3]
     assert await scalar("SELECT count(*) FROM documenturi") == 14
     assert await scalar("SELECT count(*) FROM documenturihistory") == 3 + 13
     assert await scalar("SELECT count(*) FROM document WHERE hash = '" + hash_of(b"nowhere") + "'") == 0
@@ -251,7 +251,7 @@ async def test_a_document_that_spoils_its_group_spoils_nothing_but_itself(
     good = [arrival(f"uri {number}", f"content {number}".encode(), batch_id) for number in range(4)]
     bad = replace(arrival("bad", b"bad", batch_id), size=-1)
     made = await asyncio.gather(*map(recording.record, [*good, bad]), return_exceptions=True)
-    assert [type(each) for each in made[:4]] == [Ingested] * 4
+    assert [type(each) for each in made[:4]] == [Uploaded] * 4
     assert isinstance(made[4], asyncpg.CheckViolationError | sqlite3.IntegrityError)
     assert await scalar("SELECT count(*) FROM documenturi") == 4
 
@@ -336,12 +336,12 @@ async def test_an_upload_waits_for_a_removal_that_has_begun(
             looked_again.set()
             await asyncio.wait([deleting])
 
-    monkeypatch.setattr(ingestion.asyncio, "sleep", sleep)
-    uploading = asyncio.create_task(upload("b", b"contested", batch_id))
+    monkeypatch.setattr(uploading.asyncio, "sleep", sleep)
+    arriving = asyncio.create_task(upload("b", b"contested", batch_id))
     await looked_again.wait()
     pause.may_go.set()
     await deleting
-    assert (await uploading).change is Change.CREATED
+    assert (await arriving).change is Change.CREATED
     await assert_every_document_is_stored(artifacts)
 
 

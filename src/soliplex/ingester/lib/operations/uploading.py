@@ -1,4 +1,4 @@
-"""Taking documents in: bytes first, made durable under their hash, then the rows that speak of them.
+"""Uploading documents, sent by a client or fetched: bytes first, made durable under their hash, then their rows.
 
     receive (hash while it comes) ──▶ keep (durable) ──▶ rows (document, URI, history) ──▶ still there? ──▶ done
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 from soliplex.ingester.lib.mime import detect_mime_type, needs_file
 from soliplex.ingester.lib.operations.batches import require_batch
 from soliplex.ingester.lib.operations.errors import BeingRemovedError
-from soliplex.ingester.lib.operations.recording import Arrival, Ingested, record
+from soliplex.ingester.lib.operations.recording import Arrival, Uploaded, record
 from soliplex.ingester.lib.storable import checked_integer, checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.storage import Artifacts, Received, get_artifacts
 
@@ -51,14 +51,14 @@ class NewDocument:
         )
 
 
-async def ingest_document(content: AsyncIterable[bytes], new: NewDocument, *, limit: int | None = None) -> Ingested:
+async def upload_document(content: AsyncIterable[bytes], new: NewDocument, *, limit: int | None = None) -> Uploaded:
     """Take a document in from wherever its bytes come. `limit` is the most bytes it may have."""
     new = new.checked()
     await require_batch(new.batch_id)  # checked before the bytes are sent
-    return await ingest_received(await get_artifacts().receive(content, limit=limit, hold=True), new)
+    return await upload_received(await get_artifacts().receive(content, limit=limit, hold=True), new)
 
 
-async def ingest_received(received: Received, new: NewDocument) -> Ingested:
+async def upload_received(received: Received, new: NewDocument) -> Uploaded:
     """Keep a document that has arrived for a batch that is there, and record it. Its spool is gone afterwards."""
     artifacts = get_artifacts()
     try:
