@@ -23,6 +23,8 @@ from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
 from benchmarks.documents import covering, embedding, haiku, reading, retrieval, searching
 from benchmarks.documents.data import Data
+from benchmarks.documents.office.make import exported
+from benchmarks.documents.office.sources import LOOKS, Source
 from benchmarks.documents.processing import (
     File,
     Ingester,
@@ -69,6 +71,12 @@ LINES: Final = (
     Line("… hybrid, p95, ms", "search_ms.hybrid.p95"),
     Line("headings F1 on PDFs", "headings_f1", Target(0.75)),
     Line("words F1 on PDFs", "words_f1", Target(0.97)),
+    Line("cells F1 of tables, office exports", "cells_f1.all", Target(0.5)),
+    Line("… of tables with ruling lines", "cells_f1.ruled", Target(0.75)),
+    Line("… of exports that nothing is tuned on", "cells_f1.held", Target(0.5)),
+    Line("… on PDFs with reviewed Markdown", "cells_f1.pdf_truth"),
+    Line("headings F1 on office exports", "export_headings_f1.all", Target(0.9)),
+    Line("… that nothing is tuned on", "export_headings_f1.held", Target(0.9)),
     Line("words of PDFs that reach Markdown and chunks, share", "coverage.words", Target(0.99)),
     Line("… files with less than 97 % of theirs", "coverage.files_below_97", Target(0, at_most=True)),
     Line("hostile files", "hostile.files"),
@@ -213,6 +221,40 @@ async def coverage(bench: Bench) -> Result:
     return covering.scores({file.uri: covering.words_in(path) for path, file in files.items()}, read)
 
 
+async def cells_f1(bench: Bench) -> Result:
+    """Office exports with known source, and the PDFs with reviewed Markdown: cells of tables, and headings."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-office-") as folder:
+        made = {path: (path.read_bytes(), source) for path, source in exported(Path(folder)).items()}
+    files = {path: File(f"/office/{path.name}", content) for path, (content, _) in made.items()}
+    if bench.sizes.pdfs is not None:
+        files = dict(list(files.items())[:: len(files) // (bench.sizes.pdfs + 1)])
+    truths = {path: made[path][1] for path in files}
+    read = await (await bench.ingester()).markdown_of(list(files.values()), "instant")
+
+    def scored(chosen: Callable[[Source], bool]) -> Result:
+        paths = [path for path in files if chosen(truths[path])]
+        return reading.structure(
+            [read.get(files[path].uri, "") for path in paths], [truths[path].markdown for path in paths]
+        )
+
+    kept = [path for path in bench.data.files("pdf_truth") if path.suffix == ".pdf"][: bench.sizes.pdfs]
+    others = {path: File(f"/{path.name}", path.read_bytes()) for path in kept}
+    theirs = await (await bench.ingester()).markdown_of(list(others.values()), "instant")
+    reviewed = [path.with_suffix(".md").read_text("utf-8") for path in others]
+    groups = {
+        "all": lambda _: True,
+        "tuned": lambda source: not source.is_held,
+        "held": lambda source: source.is_held,
+        **{look: lambda source, look=look: source.look == look for look in LOOKS},
+    }
+    scores = {name: scored(chosen) for name, chosen in groups.items()}
+    scores["pdf_truth"] = reading.structure([theirs.get(file.uri, "") for file in others.values()], reviewed)
+    return {
+        "cells_f1": {name: score["cells_f1"] for name, score in scores.items()},
+        "export_headings_f1": {name: score["headings_f1"] for name, score in scores.items()},
+    }
+
+
 async def ndcg10(bench: Bench) -> Result:
     """SciFact by each kind of search, with what the shipped parameters choose."""
     await bench.shared.close()
@@ -292,6 +334,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "reembedded_share": reembedded_share,
     "words_and_headings_f1": words_and_headings_f1,
     "coverage": coverage,
+    "cells_f1": cells_f1,
     "hostile": hostile,
     "embed_chunks_per_second": embed_chunks_per_second,
     "ndcg10": ndcg10,

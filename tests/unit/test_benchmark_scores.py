@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.documents.covering import Read, found, scores, without_repeats
 from benchmarks.documents.processing import Processed, StepRecord
-from benchmarks.documents.reading import f1, headings, words
+from benchmarks.documents.reading import f1, headings, structure, words
 from benchmarks.documents.retrieval import ndcg
 from soliplex.ingester.lib.chunking import chunk
 from soliplex.ingester.lib.models import RunStatus
@@ -76,3 +76,10 @@ def test_the_coverage_names_the_files_that_fall_short() -> None:
 def test_a_header_that_repeats_is_asked_for_once_and_rubbish_never() -> None:
     pages = ["Annual report\nfirst\n1", "Annual report\nsecond\n2", "\ufffd\ufffd\ufffd"]
     assert [page.split() for page in without_repeats(pages)] == [["Annual", "report", "first", "1"], ["second"]]
+
+
+def test_a_cell_that_is_torn_in_two_is_no_cell_of_the_source() -> None:
+    truth = "| Name | Remark |\n|---|---|\n| A. Finch | on leave until March |\n"
+    torn = "| Name | Remark |\n|---|---|\n| A. Finch | on leave |\n| | until March |\n"
+    assert structure([truth], [truth])["cells_f1"] == 1.0
+    assert structure([torn], [truth])["cells_f1"] == pytest.approx(2 * 3 / (5 + 4))

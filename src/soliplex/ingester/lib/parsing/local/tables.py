@@ -1,14 +1,15 @@
-"""Rows and columns of a table, from where its words stand.
+"""Rows and columns of a table, from its ruling lines, or else from where its words stand.
 
-There is no model for this without torch. Words on one line are a row; where no row has a word, a column ends. That
-reads ruled and unruled tables alike, takes a cell of two lines for two cells, and loses no word.
+Where lines are drawn between all rows and columns, these are the cells. Elsewhere words on one line are a row, and a
+column ends where no row has a word. A line whose words would not have fitted on the line above goes on with the cells
+of that line. Neither way loses a word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Final, override
 
 from docling.datamodel.base_models import Cluster, Page, Table, TableStructurePrediction
@@ -25,6 +26,14 @@ SAME_CELL: Final = 0.7
 """The gap between words of one cell is narrower than this share of a word's height. A space is about a third."""
 CROSSED_BY: Final = 0.1
 """Share of rows that may reach across a gap between columns: headers and sums do."""
+THIN: Final = 3.0
+"""Points. What is thinner is a line, though it may be painted as a rectangle."""
+SAME_RULE: Final = 4.0
+"""Lines that are nearer to each other than so many points are one: borders of neighbouring cells, double lines."""
+MOST_OF_SIDE: Final = 0.6
+"""Share of the table's width or height that the pieces of a line cover, if it parts rows or columns."""
+FEWEST_EDGES: Final = 3
+"""Lines around two rows, or two columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,8 @@ def _tables_of(page: Page) -> TableStructurePrediction:
 
 
 def _table(cluster: Cluster, page: Page) -> Table:
-    grid = grid_of(_words_in(cluster, page))
+    words = _words_in(cluster, page)
+    grid = ruled_grid(words, _rules_in(cluster, page)) or joined_rows(grid_of(words))
     cells = [_cell(words, row, column) for row, columns in enumerate(grid) for column, words in enumerate(columns)]
     return Table(
         otsl_seq=[],
@@ -119,6 +129,86 @@ def _as_words(cells: Iterable[Any], height: float) -> list[Word]:
 
 def _is_inside(word: Word, box: BoundingBox) -> bool:
     return box.l <= (word.left + word.right) / 2 <= box.r and box.t <= word.middle <= box.b
+
+
+def _rules_in(cluster: Cluster, page: Page) -> list[BoundingBox]:
+    """Thin shapes on the page inside the table or at its edge; none where the reader of the PDF tells no shapes."""
+    backend = page._backend  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  docling's models ask it so, too
+    shapes = (backend.get_thin_shape_boxes(max_thickness=THIN) or []) if backend is not None else []
+    box = cluster.bbox
+    return [
+        shape
+        for shape in shapes
+        if box.l - SAME_RULE * 2 <= (shape.l + shape.r) / 2 <= box.r + SAME_RULE * 2
+        and box.t - SAME_RULE * 2 <= (shape.t + shape.b) / 2 <= box.b + SAME_RULE * 2
+    ]
+
+
+def ruled_grid(words: Sequence[Word], rules: Sequence[BoundingBox]) -> list[list[list[Word]]]:
+    """The words of each cell between the lines; nothing where the lines do not part both rows and columns."""
+    across = [rule for rule in rules if rule.r - rule.l > THIN]
+    down = [rule for rule in rules if rule.b - rule.t > THIN]
+    if not words or not across or not down:
+        return []
+    width = max(rule.r for rule in across) - min(rule.l for rule in across)
+    height = max(rule.b for rule in down) - min(rule.t for rule in down)
+    tops = _edges([((rule.t + rule.b) / 2, rule.r - rule.l) for rule in across], width * MOST_OF_SIDE)
+    lefts = _edges([((rule.l + rule.r) / 2, rule.b - rule.t) for rule in down], height * MOST_OF_SIDE)
+    if min(len(tops), len(lefts)) < FEWEST_EDGES:
+        return []
+    cells: list[list[list[Word]]] = [[[] for _ in lefts[1:]] for _ in tops[1:]]
+    for word in words:
+        row = sum(edge < word.middle for edge in tops[1:-1])
+        cells[row][sum(edge < (word.left + word.right) / 2 for edge in lefts[1:-1])].append(word)
+    return [[_in_reading_order(cell) for cell in row] for row in cells]
+
+
+def _edges(pieces: Sequence[tuple[float, float]], least: float) -> list[float]:
+    """The places of lines whose pieces, given by place and length, are long enough together."""
+    groups: list[list[tuple[float, float]]] = []
+    for piece in sorted(pieces):
+        if groups and piece[0] - groups[-1][-1][0] < SAME_RULE:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return [fmean(place for place, _ in group) for group in groups if sum(length for _, length in group) >= least]
+
+
+def _in_reading_order(words: Sequence[Word]) -> list[Word]:
+    if not words:
+        return []
+    usual_height = median(word.height for word in words) or 1.0
+    return [word for row in _rows(words, usual_height) for word in row]
+
+
+def joined_rows(grid: Sequence[Sequence[list[Word]]]) -> list[list[list[Word]]]:
+    """The grid, with lines put together that go on with the cells of the row above them."""
+    rights = [max((word.right for cell in column for word in cell), default=0.0) for column in zip(*grid, strict=True)]
+    joined: list[list[list[Word]]] = []
+    last: Sequence[list[Word]] = ()
+    for row in grid:
+        if last and _goes_on(last, row, rights):
+            joined[-1] = [[*above, *cell] for above, cell in zip(joined[-1], row, strict=True)]
+        else:
+            joined.append([list(cell) for cell in row])
+        last = row
+    return joined
+
+
+def _goes_on(above: Sequence[list[Word]], row: Sequence[list[Word]], rights: Sequence[float]) -> bool:
+    """Whether all texts of a row continue those above: they are words, and the first would not have fitted there."""
+    if row[0]:
+        return False
+    filled = [(one, other, right) for one, other, right in zip(above, row, rights, strict=True) if other]
+    return all(
+        bool(one) and any(map(str.isalpha, other[0].text)) and _is_full(one, other[0], right)
+        for one, other, right in filled
+    )
+
+
+def _is_full(line: Sequence[Word], following: Word, right: float) -> bool:
+    space = following.height / 4
+    return line[-1].right + space + (following.right - following.left) > right
 
 
 def is_full_grid(cluster: Cluster, page: Page) -> bool:
