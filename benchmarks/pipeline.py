@@ -21,7 +21,7 @@ from typing import Final
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
-from benchmarks.documents import covering, embedding, haiku, reading, retrieval, searching
+from benchmarks.documents import covering, embedding, haiku, languages, reading, retrieval, searching
 from benchmarks.documents.data import Data
 from benchmarks.documents.office.make import exported
 from benchmarks.documents.office.sources import LOOKS, Source
@@ -79,6 +79,7 @@ LINES: Final = (
     Line("… that nothing is tuned on", "export_headings_f1.held", Target(0.9)),
     Line("words of PDFs that reach Markdown and chunks, share", "coverage.words", Target(0.99)),
     Line("… files with less than 97 % of theirs", "coverage.files_below_97", Target(0, at_most=True)),
+    *languages.LINES,
     Line("hostile files", "hostile.files"),
     Line("… that were read", "hostile.completed"),
     Line("… that failed with a reason", "hostile.failed_cleanly"),
@@ -255,6 +256,11 @@ async def cells_f1(bench: Bench) -> Result:
     }
 
 
+async def language_accuracy(bench: Bench) -> Result:
+    """The same as the measure of that name in `benchmarks.segmenter`."""
+    return languages.measure(bench.data)
+
+
 async def ndcg10(bench: Bench) -> Result:
     """SciFact by each kind of search, with what the shipped parameters choose."""
     await bench.shared.close()
@@ -335,6 +341,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "words_and_headings_f1": words_and_headings_f1,
     "coverage": coverage,
     "cells_f1": cells_f1,
+    "language_accuracy": language_accuracy,
     "hostile": hostile,
     "embed_chunks_per_second": embed_chunks_per_second,
     "ndcg10": ndcg10,

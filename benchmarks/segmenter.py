@@ -9,7 +9,6 @@ other.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from typing import Final
 
 from benchmarks import webhooks
 from benchmarks.databases import Server
+from benchmarks.documents import languages
 from benchmarks.documents.data import Data
 from benchmarks.measuring import Measure, run_benchmark
 from benchmarks.report import Line, Options, Result, Target, parse_options, show
@@ -28,7 +28,6 @@ from benchmarks.segmentation.scores import Pair, all_scores, gaps, pk
 from benchmarks.segmentation.texts import PAGES, Page, choi_sets, held_out, pages, passages_of
 from soliplex.ingester.lib.embedding import local
 from soliplex.ingester.lib.embedding.wordllama import embed_here
-from soliplex.ingester.lib.language import language_of
 from soliplex.ingester.segmenter import Sizes, cut_into_articles
 from soliplex.ingester.segmenter.cues import Passage
 from soliplex.ingester.segmenter.markdown_blocks import BlockKind
@@ -41,7 +40,7 @@ LINES: Final = (
     Line("… WindowDiff of making no cut", "mdn.no_cuts.windowdiff"),
     Line("WindowDiff on pages with headings", "mdn.with_headings.windowdiff", Target(0, at_most=True)),
     Line("… boundary F1", "mdn.with_headings.boundary_f1", Target(1)),
-    Line("languages that are told rightly, share", "language_accuracy", Target(0.97)),
+    *languages.LINES,
     Line("texts that their articles give back, share", "reconstructed", Target(1)),
     Line("pages a second, a book of {book_pages} pages without headings", "pages_per_second", Target(100)),
     Line("… with headings", "pages_per_second_with_headings"),
@@ -123,10 +122,7 @@ def _topics(sentences: Sequence[str]) -> list[int]:
 
 
 async def language_accuracy(data: Data, _server: Server, _amounts: Amounts) -> Result:
-    with data.path("language", "sentences.jsonl").open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    right = sum(language_of(row["text"]) == row["lang"] for row in rows)
-    return {"language_accuracy": round(right / len(rows), 4), "language_sentences": len(rows)}
+    return languages.measure(data)
 
 
 async def reconstruction_exact(data: Data, _server: Server, amounts: Amounts) -> Result:

@@ -54,16 +54,16 @@ class Data:
         return sorted(path for path in self.path(name).iterdir() if path.is_file())
 
     def edits(self) -> list[Edit]:
-        lines = _json_lines(self.path("revisions", "mdn-edits.jsonl"))
+        lines = json_lines(self.path("revisions", "mdn-edits.jsonl"))
         return [Edit(line["path"], line["before"], line["after"]) for line in lines]
 
     def abstracts(self) -> list[Abstract]:
-        lines = _json_lines(self.path("scifact", "corpus.jsonl"))
+        lines = json_lines(self.path("scifact", "corpus.jsonl"))
         return [Abstract(line["_id"], line["title"], line["text"]) for line in lines]
 
     def questions(self) -> dict[str, str]:
         """SciFact's questions by id; only those of `judgements` can be scored."""
-        return {line["_id"]: line["text"] for line in _json_lines(self.path("scifact", "queries.jsonl"))}
+        return {line["_id"]: line["text"] for line in json_lines(self.path("scifact", "queries.jsonl"))}
 
     def judgements(self) -> dict[str, dict[str, int]]:
         """For each question of the test set, how well each document that answers it does."""
@@ -75,6 +75,6 @@ class Data:
         return found
 
 
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         yield from map(json.loads, file)
