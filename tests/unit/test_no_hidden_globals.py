@@ -24,12 +24,15 @@ STARTS: Final = {
 HANDLERS: Final = {
     "lib/workflow/": "workflow files name its functions",
     "lib/webhooks/delivering.py": "as lib/workflow",
+    "goals/shipped.py": "as lib/workflow",
     "segmenter/jobs/handlers.py": "as lib/workflow",
     "segmenter/jobs/describing.py": "what the handlers of a process remember of documents",
     "example/": "as lib/workflow",
 }
 FRONTS: Final = {
+    "goals/decomposers.py": "LlmDecomposer",
     "goals/notifications.py": "OrchestratorNotifications",
+    "goals/orchestrator.py": "Orchestrator",
     "lib/models/database.py": "Database",
     "lib/wf/catalog.py": "get_registry, and what the settings choose from it",
     "lib/wf/extensions.py": "what handlers may ask for by name",

@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from soliplex.ingester.goals.composer import WorkflowComposer
+    from soliplex.ingester.goals.decomposers import HybridDecomposer, LlmDecomposer
+    from soliplex.ingester.goals.errors import GoalError
     from soliplex.ingester.goals.notifications import OrchestratorNotifications
+    from soliplex.ingester.goals.orchestrator import GoalResult, Orchestrator
+    from soliplex.ingester.goals.rules import RuleDecomposer
     from soliplex.ingester.installation.ingester import Ingester, NotOpenError, NotStoredAgainError
     from soliplex.ingester.installation.remote import RemoteError
     from soliplex.ingester.installation.stages import Stage, Watcher
@@ -72,19 +77,25 @@ __all__ = [
     "Flow",
     "FlowBuilder",
     "Follower",
+    "GoalError",
+    "GoalResult",
     "Hit",
+    "HybridDecomposer",
     "Ingester",
     "IngesterError",
     "InvalidInputError",
     "KnownSource",
+    "LlmDecomposer",
     "NotFoundError",
     "NotOpenError",
     "NotStoredAgainError",
+    "Orchestrator",
     "OrchestratorNotifications",
     "PermanentError",
     "PrometheusMetrics",
     "RemoteError",
     "RolledBack",
+    "RuleDecomposer",
     "Run",
     "RunFailed",
     "RunGroup",
@@ -105,6 +116,7 @@ __all__ = [
     "WorkerConfig",
     "WorkerLost",
     "Workflow",
+    "WorkflowComposer",
     "WorkflowDefinition",
     "WorkflowRun",
     "__version__",
@@ -132,7 +144,12 @@ __version__: str
 
 # Where each name comes from, as the imports above say it to those who check types; a test holds the two equal.
 _ORIGINS = {
+    "goals.composer": ("WorkflowComposer",),
+    "goals.decomposers": ("HybridDecomposer", "LlmDecomposer"),
+    "goals.errors": ("GoalError",),
     "goals.notifications": ("OrchestratorNotifications",),
+    "goals.orchestrator": ("GoalResult", "Orchestrator"),
+    "goals.rules": ("RuleDecomposer",),
     "installation.ingester": ("Ingester", "NotOpenError", "NotStoredAgainError"),
     "installation.remote": ("RemoteError",),
     "installation.stages": ("Stage", "Watcher"),

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str | Group] = {
     "mcp": "soliplex.ingester.cli.mcp:mcp",
     "signal": "soliplex.ingester.cli.signal:signal",
     "segment": "soliplex.ingester.cli.segment:segment",
+    "goal": "soliplex.ingester.cli.goal:goal",
     "search": "soliplex.ingester.cli.search:search",
     "versions": "soliplex.ingester.cli.versions:versions",
     "diff": "soliplex.ingester.cli.versions:diff",

@@ -504,10 +504,13 @@ class OrchestratorSettings(BaseSettings):
     """Goals: how they are taken apart, improved from experience, and reported."""
 
     orchestrator_max_depth: Count = Field(
-        default=10, description="Deepest nesting of tasks that a goal may be broken into.", json_schema_extra=TO_COME
+        default=10, description="Deepest nesting of tasks that a goal may be broken into."
     )
     orchestrator_timeout_seconds: Seconds = Field(
-        default=60, description="Longest a decomposer may take over one goal.", json_schema_extra=TO_COME
+        default=60, description="Longest a decomposer may take over one goal."
+    )
+    orchestrator_allow_shell: bool = Field(
+        default=False, description="Let goals run commands of the machine that their worker is on."
     )
     orchestrator_optimization_enabled: bool = Field(
         default=True, description="Apply what earlier executions taught to new workflows.", json_schema_extra=TO_COME

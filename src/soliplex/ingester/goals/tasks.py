@@ -1,0 +1,99 @@
+"""How a task becomes a step of a flow, and the handler that executes it.
+
+A function of a task is given, by the names of its parameters: `task` (id, description, kind, params), what flows give
+(`item`, `state`, `answer`, `input`, `context`), the outputs of tasks it depends on by their ids, the goal as `goal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from soliplex.ingester.goals.errors import GoalError
+from soliplex.ingester.goals.task_graph import GATHER, Task
+from soliplex.ingester.lib.wf.definitions import ATTEMPTS_IN_JSON, StepDefinition
+from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
+from soliplex.ingester.lib.wf.flows.functions import Function, address_of, imported, keep, kept
+from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
+
+EXECUTE: Final = f"{__name__}.execute_task"
+SHIPPED: Final = "soliplex.ingester.goals.shipped"
+SHIPPED_KINDS: Final = ("ingest", "parse", "segment", "search", "webhook", "http", "shell")
+USUAL_TIMEOUT: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Which function does a task, by its id or kind: addresses, and the token of those that only this process has."""
+
+    addresses: Mapping[str, str]
+    token: str | None = None
+
+    def of(self, task: Task) -> tuple[str, str | None]:
+        """The name under which the function of a task was given, and its address, if any process can import it."""
+        for name in (task["id"], task["kind"]):
+            if name in self.addresses:
+                return name, self.addresses[name] or None
+        if task["kind"] == GATHER or task["kind"] in SHIPPED_KINDS:
+            return task["kind"], f"{SHIPPED}:{task['kind']}"
+        known = ", ".join(sorted({*self.addresses, *SHIPPED_KINDS}))
+        raise GoalError("steps", f"have nothing for task {task['id']!r} of kind {task['kind']!r}; known are: {known}")
+
+
+def functions_of(steps: Mapping[str, Function | str] | None) -> Functions:
+    """The functions that a user gave; a text is an address, or the name of a shipped step."""
+    addresses: dict[str, str] = {}
+    local: dict[str, Function] = {}
+    for name, step in (steps or {}).items():
+        if isinstance(step, str):
+            addresses[name] = f"{SHIPPED}:{step}" if step in SHIPPED_KINDS else _checked_address(name, step)
+        elif callable(step):  # pyright: ignore[reportUnnecessaryComparison]  users may err
+            addresses[name] = address_of(step) or ""
+            local |= {} if addresses[name] else {name: step}
+        else:
+            raise GoalError(f"steps[{name!r}]", f"is {step!r}; give a function, or the name of a shipped step")
+    return Functions(addresses, keep(local) if local else None)
+
+
+def _checked_address(name: str, address: str) -> str:
+    module, colon, function = address.partition(":")
+    if not colon:
+        module, _, function = address.rpartition(".")
+    if not module or not function:
+        known = ", ".join(SHIPPED_KINDS)
+        raise GoalError(f"steps[{name!r}]", f"is {address!r}; give package.module.function, or one of {known}")
+    return f"{module}:{function}"
+
+
+def step_of(task: Task, functions: Functions, *, timeout: float) -> StepDefinition:
+    """The step that executes a task."""
+    name, address = functions.of(task)
+    told: dict[str, Any] = {key: task[key] for key in ("id", "description", "kind", "params")}
+    where: dict[str, Any] = {"function": address} if address else {"token": functions.token, "name": name}
+    return StepDefinition(
+        key=task["id"],
+        name=task["description"][:200],
+        method=EXECUTE,
+        type="flow" if address else THIS_PROCESS,
+        retries=task["max_attempts"] or ATTEMPTS_IN_JSON,
+        timeout=timedelta(seconds=task["timeout"] or timeout),
+        depends_on=tuple(task["depends_on"]),
+        parameters={"task": told, **where},
+    )
+
+
+async def execute_task(
+    input: dict[str, Any],  # noqa: A002  what handlers ask for
+    state: Any,
+    answer: Any,
+    step_def: StepDefinition,
+    step_context: dict[str, Any],
+) -> Any:
+    """Call the function of a task."""
+    given: Mapping[str, Any] = step_def.parameters
+    address, token = given.get("function"), given.get("token")
+    function = imported(str(address)) if address is not None else kept(str(token), str(given["name"]))
+    own = {"state": state, "answer": answer, "context": step_context, "input": input, "task": given["task"]}
+    return await called(function, arguments_of(function, step_def.key, {**input, **own}))
