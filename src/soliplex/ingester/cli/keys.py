@@ -48,7 +48,7 @@ async def create(
         print_json(made)
         return
     echo(made.key)
-    typer.echo(f"Keep it now: it cannot be shown again. It may: {', '.join(made.scopes)}.", err=True)
+    echo(f"Keep it now: it cannot be shown again. It may: {', '.join(made.scopes)}.", err=True)
 
 
 async def list_(
@@ -83,7 +83,10 @@ async def audit(
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show who stopped, repeated or deleted what, the newest first. Entries are kept for good."""
+    """Show who stopped, repeated or deleted what.
+
+    The newest first. Entries are kept for good.
+    """
     async with open_target(server, tell) as target:
         found, total = await target.audit(actor=actor, action=action, limit=rows_of(limit))
     rows = found if as_json else [{**fields_of(each), "details": _words(each.details)} for each in found]

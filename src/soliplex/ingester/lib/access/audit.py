@@ -1,7 +1,8 @@
 """The audit log: who did what that stops, repeats or deletes something, and when.
 
 An entry is written before the act and told its outcome afterwards. So an act whose process died in the middle is in the
-log, too, without an outcome; and one that cannot be written down is not done. Entries are kept: nothing deletes them.
+log, too, without an outcome; and one that cannot be written down is not done. What was asked for and refused is in it
+as well, with the status of the answer. Entries are kept: nothing deletes them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sqlmodel import col, func, select, update
 
 from soliplex.ingester.lib.answers import AuditRecord
 from soliplex.ingester.lib.models import AuditEntry, Database
+from soliplex.ingester.lib.visible import visible
 from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read_page
 
 LONGEST: Final = 300
@@ -53,7 +55,7 @@ class Act:
 
     async def end(self, outcome: str) -> None:
         """Write down what came of it."""
-        values = {"outcome": outcome[:LONGEST], "details": self._details}
+        values = {"outcome": _short(outcome), "details": self._details}
         async with Database.session() as session:
             await session.exec(update(AuditEntry).where(col(AuditEntry.id) == self._id).values(**values))
             await session.commit()
@@ -89,7 +91,9 @@ def shortened(details: dict[str, Any]) -> dict[str, Any]:
 def _short(value: Any) -> Any:
     match value:
         case str():
-            return value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
+            # What no database stores, such as NUL, is written down as its escape.
+            text = visible(value[: LONGEST + 1])
+            return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
         case bool() | int() | float():
             return value
         case list() | tuple() | set() | frozenset():

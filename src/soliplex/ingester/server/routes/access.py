@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from soliplex.ingester.lib import access
 from soliplex.ingester.lib.answers import AuditRecord, CreatedKey, Key
 from soliplex.ingester.lib.enums import Scope
+from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.models import PaginatedResponse
 from soliplex.ingester.server.auditing import note
 from soliplex.ingester.server.auth import COOKIE, STRANGER, bearer_of_key, caller_of, session_in
@@ -91,16 +92,14 @@ async def get_session(request: Request, settings: CurrentSettings) -> Session:
     )
 
 
-@router.post("/session", status_code=201, summary="Log a browser in", responses=error_answers(401))
+@router.post("/session", status_code=201, summary="Log a browser in", responses=error_answers(401, 409))
 async def log_in(given: LogIn, request: Request, response: Response, settings: CurrentSettings) -> Session:
     """Takes a key, and sets a cookie that stands for it until the session ends."""
-    bearer = await bearer_of_key(given.key.get_secret_value().strip(), settings) if settings.api_key_enabled else None
+    if not settings.api_key_enabled:
+        raise ConflictError("this server asks nobody for a key, so there is nothing to log in to")
+    bearer = await bearer_of_key(given.key.get_secret_value().strip(), settings)
     if bearer is None:
-        raise UnauthorizedError(
-            "this key is not known, or was revoked"
-            if settings.api_key_enabled
-            else "this server asks nobody for a key, so there is nothing to log in to"
-        )
+        raise UnauthorizedError("this key is not known, or was revoked")
     lifetime = timedelta(hours=settings.session_hours)
     token, ends = await access.begin_session(bearer, lifetime)
     response.set_cookie(
