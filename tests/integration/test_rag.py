@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soliplex.ingester.lib.rag import writing
+from soliplex.ingester.lib.rag.creation import complete
 from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.metadata import Placement, placed
-from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, EmbeddingMismatchError, open_rag
+from soliplex.ingester.lib.rag.opening import (
+    EmbeddingIdentity,
+    EmbeddingMismatchError,
+    connect,
+    open_rag,
+    read_settings,
+)
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.rag.searching import Chunk, Scope, SearchKind, fused, search
 from soliplex.ingester.lib.rag.stored_chunks import find_chunk
@@ -32,6 +41,7 @@ from soliplex.ingester.lib.rag.writing import (
     write_documents,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 DIM = 64
 IDENTITY = EmbeddingIdentity("sentence-transformers", "words", DIM)
 
@@ -480,6 +490,64 @@ async def test_vectors_of_another_model_are_refused(db: Path) -> None:
     with pytest.raises(EmbeddingMismatchError, match="library holds vectors of another model"):
         await write_documents(db, IDENTITY._replace(model="other"), [document("dogs", "dogs bark")], fence=SoleWriter())
     assert await counts(db) == (1, 1, 1)
+
+
+async def test_a_database_is_created_as_haiku_rag_creates_it(tmp_path: Path) -> None:
+    async with open_rag(tmp_path / "theirs", IDENTITY, create=True):
+        pass
+    await complete(tmp_path / "ours", IDENTITY, SoleWriter())
+
+    async def described(db: Path) -> dict[str, Any]:
+        connection = await connect(db)
+        tables = {name: await connection.open_table(name) for name in (await connection.list_tables()).tables}
+        schemas = {name: (await table.schema()).remove_metadata() for name, table in tables.items()}
+        found = {name: await table.list_indices() for name, table in tables.items()}
+        indexes = {name: sorted((it.name, it.index_type, *it.columns) for it in each) for name, each in found.items()}
+        return {"schemas": schemas, "indexes": indexes, "settings": await read_settings(tables["settings"])}
+
+    assert await described(tmp_path / "ours") == await described(tmp_path / "theirs")
+
+
+def test_rows_are_made_as_haiku_rag_makes_them() -> None:
+    from docling_core.types.doc.document import DoclingDocument
+    from haiku.rag.store.models.document import Document
+    from haiku.rag.store.models.document_item import extract_items
+    from haiku.rag.store.repositories.document import DocumentRepository
+    from haiku.rag.store.repositories.document_item import DocumentItemRepository
+
+    given = document("cats", "cats sleep on warm sofas", "and wake at nine").document
+    assert isinstance(given, dict)
+    parsed = DoclingDocument.model_validate(given)
+    entity = Document(content=parsed.export_to_markdown())
+    entity.set_docling(parsed)
+    theirs: Any = DocumentRepository.__new__(DocumentRepository)
+    parts: Any = DocumentItemRepository.__new__(DocumentItemRepository)
+    made = writing.rendered("an-id", given)
+    assert made.row == dict(theirs._to_documents_record(entity, "an-id"))
+    assert list(made.items) == [dict(parts._to_record("an-id", each)) for each in extract_items("an-id", parsed)]
+    assert made.items
+
+
+STORING = """
+import asyncio, sys
+from pathlib import Path
+from soliplex.ingester.lib.rag.fencing import SoleWriter
+from soliplex.ingester.lib.rag.writing import write_documents
+from tests.integration.test_rag import IDENTITY, document
+
+async def store() -> None:
+    for text in ("cats sleep", "cats wake"):
+        await write_documents(Path(sys.argv[1]), IDENTITY, [document("cats", text)], fence=SoleWriter())
+
+asyncio.run(store())
+print("haiku.rag.store.engine" in sys.modules)
+"""
+
+
+def test_a_store_imports_none_of_the_clients_of_models_that_haiku_rag_knows(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", STORING, str(tmp_path / "db"))
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (found.stdout.strip(), found.returncode) == ("False", 0), found.stderr
 
 
 def test_a_fused_ranking_prefers_what_both_ways_find() -> None:

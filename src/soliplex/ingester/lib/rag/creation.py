@@ -1,10 +1,12 @@
-"""Finishing a RAG database whose creation was cut short.
+"""Creating a RAG database, and finishing one whose creation was cut short.
 
-haiku.rag creates one table after the other, and writes its own version into the last. A process that is killed between
-two of them, or a disk that is full, leaves a database that haiku.rag takes for a very old one and never opens again.
-What is missing is added here, and nothing is removed: a table that exists is left as it is, and of two processes that
-create the same table one fails. The table of settings gets a fence first, so that whoever was stopped during the
-creation does not add its row later.
+A database is made as haiku.rag would make it: one table after the other, and the version of haiku.rag into the last. A
+process that is killed between two of them, or a disk that is full, leaves a database that haiku.rag takes for a very
+old one and never opens again. What is missing is added here, and nothing is removed: a table that exists is left as it
+is, and of two processes that create the same table one fails. The table of settings gets a fence first, so that whoever
+was stopped during the creation does not add its row later.
+
+haiku.rag itself is not asked: to import it takes longer than to make the database.
 """
 
 from __future__ import annotations
@@ -19,35 +21,40 @@ from soliplex.ingester.lib.rag.fencing import Fence, FencedTable
 from soliplex.ingester.lib.rag.opening import (
     EmbeddingIdentity,
     RagUnusableError,
-    haiku_config,
+    connect,
     haiku_version,
     imported,
     is_finished,
-    location,
+    read_settings,
 )
 
 _log = logging.getLogger(__name__)
 
 
-async def finish_creation(db_path: str | Path, identity: EmbeddingIdentity, fence: Fence) -> None:
-    """Add what a database lacks that was never finished. The caller holds its lock."""
-    engine = await imported("haiku.rag.store.engine")
+async def complete(db_path: str | Path, identity: EmbeddingIdentity, fence: Fence) -> None:
+    """Add what a database lacks that is new, or was never finished. The caller holds its lock."""
     await imported("lance")
-    config = await haiku_config(db_path, identity)
-    connection = await engine.connect_lancedb(location(db_path), config)
+    connection = await connect(db_path)
     try:
+        is_new = not (await connection.list_tables()).tables
         tables = {name: await _table(connection, name, schema) for name, schema in (await _schemas(identity)).items()}
         await _see_that_all_are_current(db_path, tables, identity)
         settings = FencedTable(tables["settings"], "settings", fence)
         await settings.put_up(await fence.token())
-        stored = await engine.read_settings(tables["settings"])
+        stored = await read_settings(tables["settings"])
         if not is_finished(stored):
-            complete = {**config.model_dump(mode="json"), **stored, "version": haiku_version()}
-            recorded = engine.recorded_settings(complete)
+            recorded = {**_recorded(identity), **stored, "version": haiku_version()}
             await settings.replace("id", ["settings"], lambda: _settings_row(settings.schema, recorded))
-            _log.warning("finished the creation of the RAG database %s, which had been cut short", db_path)
+            if not is_new:
+                _log.warning("finished the creation of the RAG database %s, which had been cut short", db_path)
     finally:
         connection.close()
+
+
+def _recorded(identity: EmbeddingIdentity) -> dict[str, Any]:
+    """What haiku.rag records of its configuration in a database."""
+    model = {"provider": identity.provider, "name": identity.model, "vector_dim": identity.dim}
+    return {"embeddings": {"model": model}}
 
 
 async def _schemas(identity: EmbeddingIdentity) -> dict[str, Any]:
@@ -63,11 +70,13 @@ async def _schemas(identity: EmbeddingIdentity) -> dict[str, Any]:
 
 
 async def _table(connection: Any, name: str, schema: Any) -> Any:
-    """The table; created where it is missing, also where only its folder is there."""
+    """The table with its indexes; created where it is missing, also where only its folder is there."""
     try:
-        return await connection.open_table(name)
+        table = await connection.open_table(name)
     except ValueError:
-        return await connection.create_table(name, schema=schema)
+        table = await connection.create_table(name, schema=schema)
+    await (await imported("haiku.rag.store.schema")).ensure_indexes(table, name)
+    return table
 
 
 async def _see_that_all_are_current(db_path: str | Path, tables: dict[str, Any], identity: EmbeddingIdentity) -> None:

@@ -83,6 +83,41 @@ class ReadTables(NamedTuple):
     identity: EmbeddingIdentity
 
 
+class RagStore(NamedTuple):
+    """All tables of a database, named as in haiku.rag's own store."""
+
+    location: str | Path
+    documents_table: Any
+    document_meta_table: Any
+    chunks_table: Any
+    document_items_table: Any
+    settings_table: Any
+
+
+class _Opened(NamedTuple):
+    """A database that the installed haiku.rag made, opened without it."""
+
+    connection: Any
+    tables: frozenset[str]
+    identity: EmbeddingIdentity
+
+
+@asynccontextmanager
+async def open_store(db_path: str | Path, identity: EmbeddingIdentity | None) -> AsyncGenerator[Any]:
+    """The tables of a database, to write to. Without an identity, whatever made its vectors will do.
+
+    Like `open_tables`, by LanceDB itself where nothing about the database is unusual. What haiku.rag has left there
+    beside its tables, or vectors of another model, are left to haiku.rag, too.
+    """
+    async with AsyncExitStack() as stack:
+        opened = await _open_by_lancedb(stack, db_path)
+        if opened is None or opened.tables != TABLES or identity not in {None, opened.identity}:
+            yield (await stack.enter_async_context(open_rag(db_path, identity))).store
+        else:
+            tables = {f"{name}_table": await opened.connection.open_table(name) for name in sorted(TABLES)}
+            yield RagStore(location(db_path), **tables)
+
+
 @asynccontextmanager
 async def open_tables(db_path: str | Path) -> AsyncGenerator[ReadTables]:
     """The tables that a search reads.
@@ -91,8 +126,11 @@ async def open_tables(db_path: str | Path) -> AsyncGenerator[ReadTables]:
     Any other is left to haiku.rag, which knows what to make of it or what is wrong with it.
     """
     async with AsyncExitStack() as stack:
-        tables = await _open_by_lancedb(stack, db_path)
-        if tables is None:
+        opened = await _open_by_lancedb(stack, db_path)
+        if opened is not None:
+            chunks, documents = [await opened.connection.open_table(name) for name in ("chunks", "document_meta")]
+            tables = ReadTables(chunks, documents, opened.identity)
+        else:
             rag = await stack.enter_async_context(open_rag(db_path, None, read_only=True))
             recorded = rag.store.stored_embedding
             identity = EmbeddingIdentity(recorded.provider, recorded.name, recorded.vector_dim)
@@ -100,25 +138,36 @@ async def open_tables(db_path: str | Path) -> AsyncGenerator[ReadTables]:
         yield tables
 
 
-async def _open_by_lancedb(stack: AsyncExitStack, db_path: str | Path) -> ReadTables | None:
+async def _open_by_lancedb(stack: AsyncExitStack, db_path: str | Path) -> _Opened | None:
+    """The database, if the installed haiku.rag made it and its creation came to its end."""
     if not is_remote(db_path) and not await asyncio.to_thread(Path(db_path, "settings.lance").is_dir):
         return None  # LanceDB would make the folder
-    lancedb = await imported("lancedb")
-    options = {"storage_options": rag_folder().storage_options} if is_remote(db_path) else {}
     try:
-        connection = await lancedb.connect_async(str(db_path), **options)
+        connection = await connect(db_path)
         stack.callback(connection.close)
-        if not TABLES.issubset((await connection.list_tables()).tables):
+        tables = frozenset((await connection.list_tables()).tables)
+        if not tables >= TABLES:
             return None
-        rows = await (await connection.open_table("settings")).query().where("id = 'settings'").limit(1).to_list()
-        settings = json.loads(rows[0]["settings"])
+        settings = await read_settings(await connection.open_table("settings"))
         if settings["version"] != haiku_version():
             return None
         model = settings["embeddings"]["model"]
-        identity = EmbeddingIdentity(model["provider"], model["name"], model["vector_dim"])
-        return ReadTables(await connection.open_table("chunks"), await connection.open_table("document_meta"), identity)
+        return _Opened(connection, tables, EmbeddingIdentity(model["provider"], model["name"], model["vector_dim"]))
     except (OSError, RuntimeError, ValueError, LookupError, TypeError):  # as below, and settings of another form
         return None
+
+
+async def connect(db_path: str | Path) -> Any:
+    """A connection to the database, by LanceDB, which makes the folder where there is none."""
+    lancedb = await imported("lancedb")
+    options = {"storage_options": rag_folder().storage_options} if is_remote(db_path) else {}
+    return await lancedb.connect_async(str(db_path), **options)
+
+
+async def read_settings(table: Any) -> dict[str, Any]:
+    """What a database says about itself; nothing, where its creation was cut short before it did."""
+    rows = await table.query().where("id = 'settings'").limit(1).to_list()
+    return json.loads(rows[0]["settings"]) if rows else {}
 
 
 def haiku_version() -> str:

@@ -31,11 +31,12 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
-from soliplex.ingester.lib.rag.creation import finish_creation
+from soliplex.ingester.lib.rag.creation import complete
 from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, among, put_up_fences
+from soliplex.ingester.lib.rag.files import files_of
 from soliplex.ingester.lib.rag.indexes import tend_indexes
 from soliplex.ingester.lib.rag.metadata import Placement, name_at, placed, places_of
-from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, RagUnusableError, imported, open_rag
+from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, RagUnusableError, imported, open_store
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 DOC_HASH: Final = "doc_hash"
@@ -130,9 +131,9 @@ async def write_documents(
     """
     if not documents and not gone:
         return
-    async with _open_to_write(db_path, identity, fence) as rag:
-        tables = await put_up_fences(rag.store, fence)
-        rows = await asyncio.to_thread(_Rows, rag, documents)
+    async with _open_to_write(db_path, identity, fence) as store:
+        tables = await put_up_fences(store, fence)
+        rows = await asyncio.to_thread(_Rows, documents)
         leaving = [each for each in map(rag_id, gone) if each not in rows.ids]
         metas = [*rows.metas, *await _moved_rows(tables.metas, moved or {})]
         await tables.metas.replace("id", [row["id"] for row in metas], _batches(tables.metas, [metas]))
@@ -141,8 +142,8 @@ async def write_documents(
         chunks = _chunk_batches(tables.chunks, rows.chunks)
         await tables.chunks.replace("document_id", [*rows.ids, *leaving], chunks)
         await _forget(tables, leaving)
-        await _ensure_indexes(rag.store)
-        await tend_indexes(rag.store)
+        await _ensure_indexes(store)
+        await tend_indexes(store)
 
 
 class Others(NamedTuple):
@@ -168,15 +169,15 @@ async def place_documents(
     already, nothing is written. The caller holds the lock of the database.
     """
     by_id = {rag_id(doc_hash): doc_hash for doc_hash in places}
-    async with open_rag(db_path, None) as rag:
-        held = await _ids_in(rag.store.document_meta_table, by_id)
+    async with open_store(db_path, None) as store:
+        held = await _ids_in(store.document_meta_table, by_id)
         gone, moved = await others({by_id[each] for each in held})
         living = {**moved, **places}
-        leaving = await _ids_in(rag.store.document_meta_table, [rag_id(each) for each in gone if each not in places])
-        changed = _replaced(await _rows_of(rag.store.document_meta_table, map(rag_id, living)), living)
+        leaving = await _ids_in(store.document_meta_table, [rag_id(each) for each in gone if each not in places])
+        changed = _replaced(await _rows_of(store.document_meta_table, map(rag_id, living)), living)
         if not changed and not leaving:
             return 0
-        tables = await put_up_fences(rag.store, fence)
+        tables = await put_up_fences(store, fence)
         # Read once more: until the fences stood, a writer that had lost its lock could still change them.
         metas = await _moved_rows(tables.metas, living)
         await tables.metas.replace("id", [row["id"] for row in metas], _batches(tables.metas, [metas]))
@@ -205,8 +206,8 @@ async def delete_documents(db_path: str | Path, doc_hashes: Sequence[str], *, fe
 
 async def delete_by_ids(db_path: str | Path, ids: Sequence[str], *, fence: Fence) -> int:
     """As `delete_documents`, for documents of which only the id in the database is known."""
-    async with open_rag(db_path, None) as rag:
-        tables = await put_up_fences(rag.store, fence)
+    async with open_store(db_path, None) as store:
+        tables = await put_up_fences(store, fence)
         there = await tables.metas.ids("id", ids)
         await tables.chunks.replace("document_id", ids)
         await _forget(tables, ids)
@@ -216,13 +217,16 @@ async def delete_by_ids(db_path: str | Path, ids: Sequence[str], *, fence: Fence
 @asynccontextmanager
 async def _open_to_write(db_path: str | Path, identity: EmbeddingIdentity, fence: Fence) -> AsyncGenerator[Any]:
     """The database; created where there is none, and finished where its creation was cut short."""
+    files, name = files_of(db_path)
+    if not await files.exists(name):
+        await complete(db_path, identity, fence)
     async with AsyncExitStack() as stack:
         try:
-            rag = await stack.enter_async_context(open_rag(db_path, identity, create=True))
+            store = await stack.enter_async_context(open_store(db_path, identity))
         except RagUnusableError:
-            await finish_creation(db_path, identity, fence)
-            rag = await stack.enter_async_context(open_rag(db_path, identity))
-        yield rag
+            await complete(db_path, identity, fence)
+            store = await stack.enter_async_context(open_store(db_path, identity))
+        yield store
 
 
 async def _forget(tables: FencedTables, ids: Sequence[str]) -> None:
@@ -235,8 +239,8 @@ async def _forget(tables: FencedTables, ids: Sequence[str]) -> None:
 class _Rows:
     """The rows of the tables. Making them takes time: not on the loop."""
 
-    def __init__(self, rag: Any, documents: Sequence[NewRagDocument]) -> None:
-        models = importlib.import_module("haiku.rag.store.models.document")
+    def __init__(self, documents: Sequence[NewRagDocument]) -> None:
+        schema = importlib.import_module("haiku.rag.store.schema")
         now = datetime.now(UTC).isoformat()
         by_id = {each.id: each for each in documents}
         self.ids = list(by_id)
@@ -245,11 +249,10 @@ class _Rows:
         self.items: list[Iterable[dict[str, Any]]] = []
         self.chunks = [(document_id, each.chunks) for document_id, each in by_id.items()]
         for document_id, each in by_id.items():
-            metadata = {**each.metadata, DOC_HASH: each.doc_hash}
-            said = models.Document(content="", uri=each.uri, title=each.title, metadata=metadata)
-            record = rag.document_repository._to_meta_record(said, document_id, now, now)  # noqa: SLF001  as its own `create` does
+            metadata = json.dumps({**each.metadata, DOC_HASH: each.doc_hash})
+            said = {"uri": each.uri, "title": each.title, "metadata": metadata, "created_at": now, "updated_at": now}
             made = each.document if isinstance(each.document, Rendered) else rendered(document_id, each.document)
-            self.metas.append(dict(record))
+            self.metas.append(dict(schema.DocumentMetaRecord(id=document_id, **said)))
             self.documents.append(made.row)
             self.items.append(made.items)
 
@@ -258,16 +261,20 @@ def rendered(document_id: str, document: dict[str, Any]) -> Rendered:
     """The rows that haiku.rag would make of a document."""
     models = importlib.import_module("haiku.rag.store.models.document")
     items = importlib.import_module("haiku.rag.store.models.document_item")
+    schema = importlib.import_module("haiku.rag.store.schema")
     docling = importlib.import_module("docling_core.types.doc")
-    documents = importlib.import_module("haiku.rag.store.repositories.document").DocumentRepository
-    parts = importlib.import_module("haiku.rag.store.repositories.document_item").DocumentItemRepository
     parsed = docling.DoclingDocument.model_validate(document)
     made = models.Document(content=parsed.export_to_markdown())
     made.set_docling(parsed)
-    found = items.extract_items(document_id, parsed)
-    # As their own `create` does. Neither method makes use of the repository that it belongs to.
-    row = documents._to_documents_record(None, made, document_id)  # noqa: SLF001
-    return Rendered(dict(row), [dict(parts._to_record(None, document_id, item)) for item in found])  # noqa: SLF001
+    # As its repositories make them, which cannot be imported without the clients of all its embedders.
+    stored = ("content", "docling_document", "docling_pages", "docling_version")
+    row = schema.DocumentRecord(id=document_id, **{name: getattr(made, name) for name in stored})
+    return Rendered(dict(row), [_item_row(schema, each) for each in items.extract_items(document_id, parsed)])
+
+
+def _item_row(schema: Any, item: Any) -> dict[str, Any]:
+    said = item.model_dump()
+    return dict(schema.DocumentItemRecord(**{**said, "page_numbers": json.dumps(said["page_numbers"])}))
 
 
 def render_into(document_id: str, document: Path, into: Path) -> dict[str, Any]:
