@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Options for pytest: make test ARGS="tests/unit -k lease"
 ARGS ?=
-PYTEST_WORKERS ?= 2
+PYTEST_WORKERS ?= 3
 pytest = $(python) -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(ARGS)
 
 help: ## list the commands

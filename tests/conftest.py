@@ -21,6 +21,8 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 # Before pydantic: haiku.rag brings a plugin of logfire that every first use of pydantic would import, for two seconds.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
+# What tests start reads a few small documents: to import docling in a second process takes longer than to read them.
+os.environ.setdefault("ISOLATION_PROCESSES", "1")
 
 import hypothesis
 import pytest
