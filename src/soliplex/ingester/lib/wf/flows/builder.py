@@ -70,7 +70,6 @@ class FlowBuilder:
     @staticmethod
     async def create_flow(
         slug: str,
-        *,
         max_attempts: int = ATTEMPTS_IN_JSON,
         timeout: Seconds | None = USUAL_TIMEOUT,  # noqa: ASYNC109  of a step
     ) -> BuiltFlow:
@@ -88,7 +87,6 @@ class FlowBuilder:
         slug: str,
         step: str,
         depends_on: Sequence[str] = (),
-        *,
         step_type: StepType = "single",
         initial_tasks: int | None = None,
         max_attempts: int | None = None,

@@ -98,7 +98,6 @@ class Executor:
         slug: str,
         input: Any = None,  # noqa: A002  as everywhere
         step_functions: Mapping[str, Function] | None = None,
-        *,
         timeout: Seconds = 300.0,  # noqa: ASYNC109  what users expect
     ) -> dict[str, Any]:
         """Run a flow in this process, with these functions for its steps, and give its output.
