@@ -85,3 +85,40 @@ def doubled(number: int) -> int:
 
 def halved(item: int) -> float:
     return item / 2
+
+
+def last_of(shout: list[str]) -> str:
+    return shout[-1]
+
+
+PRIME = 1_000_003
+
+
+def mixed(number: int, given: Any) -> int:
+    """A number that says which numbers it was made of, and where."""
+    return (31 * sum(flat(given)) + number) % PRIME
+
+
+def flat(given: Any) -> list[int]:
+    return [each for inner in given for each in flat(inner)] if isinstance(given, list) else [given]
+
+
+async def mix(input: dict[str, Any], step_context: dict[str, Any]) -> int:  # noqa: A002  what handlers ask for
+    return mixed(_number(step_context), [value for name, value in input.items() if name != "seed"])
+
+
+async def spread(input: dict[str, Any], step_context: dict[str, Any]) -> list[int]:  # noqa: A002
+    first = await mix(input, step_context)
+    return [first, first + 1, first + 2]
+
+
+async def mix_item(item: int, step_context: dict[str, Any]) -> int:
+    return mixed(_number(step_context), item)
+
+
+def _number(step_context: dict[str, Any]) -> int:
+    return int(step_context["step_name"].removeprefix("s"))
+
+
+async def summed(half: list[int], words: list[str]) -> dict[str, int]:
+    return {"letters": sum(half), "words": len(words)}

@@ -95,6 +95,42 @@ def test_files_that_are_no_definitions_are_left_alone(folders: Folders) -> None:
     assert (registry.workflows(), registry.errors()) == ((), {})
 
 
+def test_a_workflow_as_json_is_read_like_one_as_yaml(folders: Folders) -> None:
+    steps = '[{"name": "a", "type": "task", "command": "my.handler"}]'
+    text = f'{{\n\t"title": "\\ud83d\\ude00 Lengths",\n\t"steps": {steps}\n}}'
+    folders.write(folders.workflows / "lengths.json", text)
+    folders.write(folders.workflows / "other.json", '{"id": "other", "item_steps": {"a": {"method": "my.handler"}}}')
+    folders.write(folders.params / "left_alone.json", '{"id": "set"}')
+    registry = folders.registry()
+    assert [flow.id for flow in registry.workflows()] == ["lengths", "other"]
+    assert (registry.workflow("lengths").name, registry.workflow("lengths").text) == ("\U0001f600 Lengths", text)
+    assert registry.workflow("lengths").steps[0].method == registry.workflow("other").steps[0].method == "my.handler"
+    assert registry.parameter_sets() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"title": "T",\n "steps": [,]}', "bad.json:2: is not valid JSON: Expecting value"),
+        ('{"title": "T", "title": "U"}', "the key 'title' is given twice; keep one"),
+        ('{"title": NaN}', "holds NaN, which is no JSON"),
+        ("[" * 100_000, "is nested too deeply"),
+        ("[]", "give a mapping with the keys id, version, title, steps"),
+        (
+            '{"title": "T", "steps": [{"name": "a", "type": "tusk", "command": "c"}]}',
+            r"steps\[0\].type: unknown type 'tusk'",
+        ),
+        ('{"title": "T", "steps": []}', "has no steps"),
+        ("", "is not valid JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_json_is_told_with_its_place(folders: Folders, text: str, words: str) -> None:
+    path = folders.write(folders.workflows / "bad.json", text)
+    with pytest.raises(DefinitionError, match=words):
+        folders.registry().workflow("bad")
+    assert folders.registry().errors().keys() == {path}
+
+
 def test_an_unknown_id_is_refused_with_the_nearest(folders: Folders) -> None:
     folders.flow("batch_split")
     registry = folders.registry()

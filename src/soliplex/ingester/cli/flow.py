@@ -53,10 +53,11 @@ async def show(slug: Slug, *, as_json: AsJson = False) -> None:
             "step": step.key,
             "kind": "map" if step.map is not False else "task",
             "after": list(step.depends_on),
-            "command": step.parameters.get("function") or step.parameters.get("command") or step.method,
+            "command": step.command,
             "attempts": step.retries,
             "timeout": step.timeout.total_seconds() if step.timeout else None,
             "when": step.when.text if step.when else None,
+            "queue": step.queue,
         }
         for step in flow.steps
     ]

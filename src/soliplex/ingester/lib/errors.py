@@ -60,6 +60,7 @@
         │   │   └── HarmfulDocumentError reading it crashed, stalled or filled the process that did it
         │   │       └── OutOfTimeError reading it took longer than its step may
         │   └── ParserMissingError     the parser is not installed; names what to install
+        ├── FailedOutside          a worker of a queue says that the step has failed, or none has finished it
         ├── StepTimeout            an attempt took longer than the step allows
         ├── StepCancelled          the run was cancelled while the attempt was under way
         ├── HandlerError           stands in for what a handler's process raised, if that cannot be pickled

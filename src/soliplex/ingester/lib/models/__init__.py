@@ -37,6 +37,7 @@ from soliplex.ingester.lib.models.flow_views import VIEWS
 from soliplex.ingester.lib.models.payloads import Payload
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
 from soliplex.ingester.lib.models.segments import Segment
+from soliplex.ingester.lib.models.task_queues import TaskQueue
 from soliplex.ingester.lib.models.webhooks import WebhookMessage
 from soliplex.ingester.lib.models.workflows import (
     ConfigSet,
@@ -104,6 +105,7 @@ __all__ = [
     "StepProfile",
     "SyncState",
     "Table",
+    "TaskQueue",
     "WebhookMessage",
     "WebhookStatus",
     "WorkerCheckin",

@@ -32,6 +32,8 @@ EVENT_NAMES: Final = tuple(event.value for event in LifeCycleEvent)
 ATTEMPTS_IN_JSON: Final = 3
 OUTSIDE: Final = "outside"
 """In place of a handler: workers outside, who ask for the step's type by its name, do the work."""
+FLOW_HANDLERS: Final = "soliplex.ingester.lib.wf.flows.calling."
+"""How the handlers begin that call functions and classes of flows."""
 INTERNAL: Final = "internal"
 """The key in a workflow's meta that says that only the product itself starts it."""
 ANY_NUMBER: Final = 2**31 - 1
@@ -56,6 +58,7 @@ _STEP_KEYS: Final = (
     "max_failures",
     "gather",
     "priority",
+    "queue",
 )
 _REPEAT_KEYS: Final = ("until", "max", "delay")
 _BACKOFF_KEYS: Final = ("first", "longest", "factor", "jitter")
@@ -76,7 +79,9 @@ _JSON_STEP_KEYS: Final = (
     "max_failures",
     "gather",
     "priority",
+    "queue",
 )
+_QUEUE: Final = re.compile(r"[a-z_][a-z0-9_]{0,46}")
 HIGHEST_PRIORITY: Final = 1_000
 """Of a step, on either side of 0."""
 
@@ -114,10 +119,19 @@ class StepDefinition:
     """Added to the run's: of what is ready, the highest goes first."""
     expected_items: int | None = None
     """How many items a map step has: with any other number it fails. None: any number."""
+    queue: str | None = None
+    """On PostgreSQL, the queue of pgmq that the step is sent to, for workers that finish it in SQL."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.key)
         object.__setattr__(self, "type", (self.type or self.key).lower())
+
+    @property
+    def command(self) -> str:
+        """What is called or told: as whoever defined the step named it, not the handler that leads there."""
+        if self.method != OUTSIDE and not self.method.startswith(FLOW_HANDLERS):
+            return self.method
+        return str(self.parameters.get("function") or self.parameters.get("command") or self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +377,9 @@ def _note_contradictions(entry: _PlacedStep, keys: Collection[str], source: Sour
         source.note(where, f"has priority {step.priority}; give one from {-HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}")
     if step.timeout is not None and step.timeout <= timedelta(0):
         source.note(where, "has no time to run in; give a timeout above 0, or None")
+    if step.queue is not None and not _QUEUE.fullmatch(step.queue):
+        wanted = "begin with a letter or _, go on with letters, digits or _, all in lower case, 47 at most"
+        source.note((*where, "queue"), f"is {shown(step.queue)}; {wanted}")
 
 
 def _note_graph_problems(
@@ -404,7 +421,7 @@ def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinit
     return StepDefinition(
         key=key,
         name=fields.text("name", key),
-        type=fields.text("type", key),
+        type=_read_type(fields, key),
         method=_read_method(fields),
         retries=fields.integer("retries", 1, at_least=1),
         parameters=fields.json("parameters"),
@@ -419,14 +436,25 @@ def _read_step(key: str, fields: Fields, before: tuple[str, ...]) -> StepDefinit
         max_failures=_read_max_failures(fields),
         gather=fields.flag("gather") if "gather" in fields else True,
         priority=fields.integer("priority", 0, at_least=-HIGHEST_PRIORITY, at_most=HIGHEST_PRIORITY),
+        queue=_read_queue(fields),
     )
 
 
 def _read_method(fields: Fields) -> str:
-    """The handler. A step for workers outside, whose type begins with an @, has none."""
-    if str(fields.raw("type") or "").startswith("@") and "method" not in fields:
+    """The handler. A step for workers outside, whose type begins with an @ or that has a queue, needs none."""
+    if (str(fields.raw("type") or "").startswith("@") or "queue" in fields) and "method" not in fields:
         return OUTSIDE
     return fields.method("method")
+
+
+def _read_type(fields: Fields, key: str) -> str:
+    """The type. Where there is no pgmq, workers outside take a step by the name of its queue, if it has no handler."""
+    usual = f"@{fields.raw('queue')}" if "queue" in fields and "method" not in fields else key
+    return fields.text("type", usual)
+
+
+def _read_queue(fields: Fields) -> str | None:
+    return (fields.text("queue") or None) if "queue" in fields else None
 
 
 def _read_map(fields: Fields) -> bool | str:
@@ -556,13 +584,14 @@ def _read_json_steps(fields: Fields) -> list[_PlacedStep]:
 def _read_json_step(fields: Fields) -> StepDefinition:
     fields.only(_JSON_STEP_KEYS)
     kind = fields.text("type", "task")
-    is_outside = kind.startswith("@")
-    if kind not in ("task", "map") and not is_outside:
+    queue, command = _read_queue(fields), fields.text("command")
+    # The workers of a queue may know commands that are no functions of ours.
+    is_outside = kind.startswith("@") or (queue is not None and "." not in command)
+    if kind not in ("task", "map") and not kind.startswith("@"):
         fields.source.note_unknown((*fields.where, "type"), kind, ("task", "map"), kind="type")
-    command = fields.text("command")
     return StepDefinition(
         key=fields.text("name"),
-        type=kind,
+        type=f"@{queue}" if is_outside and not kind.startswith("@") else kind,
         method=OUTSIDE if is_outside else command,
         parameters={"command": command} if is_outside else {},
         retries=fields.integer("max_attempts", ATTEMPTS_IN_JSON, at_least=1),
@@ -575,6 +604,7 @@ def _read_json_step(fields: Fields) -> StepDefinition:
         max_failures=_read_max_failures(fields),
         gather=fields.flag("gather") if "gather" in fields else True,
         priority=fields.integer("priority", 0, at_least=-HIGHEST_PRIORITY, at_most=HIGHEST_PRIORITY),
+        queue=_read_queue(fields),
     )
 
 

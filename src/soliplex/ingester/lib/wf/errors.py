@@ -115,6 +115,15 @@ class CannotExecute(EngineError):  # noqa: N818  a fact about the worker, not ab
     """This worker lacks what a step needs: its workflow, the step in it, or its handler. Another worker may have it."""
 
 
+class FailedOutside(EngineError):  # noqa: N818  what happened, as with HandlerCrashed
+    """A worker of a queue says that the step has failed, or none has finished it."""
+
+    def __init__(self, reason: str, *, attempts: int) -> None:
+        super().__init__(reason)
+        self.attempts = attempts
+        """How often workers took it, the last time among them."""
+
+
 class StepTimeout(EngineError):  # noqa: N818  named as the glossary names it
     """An attempt took longer than the step allows."""
 

@@ -27,6 +27,7 @@ from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinit
 from soliplex.ingester.lib.wf.errors import (
     CannotExecute,
     DefinitionError,
+    FailedOutside,
     PermanentError,
     PoolStopped,
     UnknownDefinitionError,
@@ -56,6 +57,7 @@ from soliplex.ingester.lib.wf.probes import NoProbe, Probe
 from soliplex.ingester.lib.wf.references import KEY, is_large, may_refer
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.task_queues import SentTask, method_of
 from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait, Wish, check_duration
 from soliplex.ingester.lib.wf.work import (
     SUBFLOW,
@@ -64,6 +66,7 @@ from soliplex.ingester.lib.wf.work import (
     Errored,
     Expanded,
     NewSubflow,
+    NewTask,
     Parked,
     Released,
     Result,
@@ -120,7 +123,7 @@ class Executor:
         self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
     ) -> list[Result]:
         try:
-            handler = resolve(definition.method)
+            handler = resolve(method_of(definition))
             outputs = await self._call(handler, definition, steps)
             if definition.repeat is not None:
                 outputs = await with_repeats(definition.repeat, steps, outputs)
@@ -248,7 +251,12 @@ def _result(step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSu
     except PermanentError as exc:
         return errored(step, exc, started_at)
     return Completed(
-        step_id=step.id, run_id=step.run_id, lease=step.lease, output=text, started_at=started_at, run=step.run
+        step_id=step.id,
+        run_id=step.run_id,
+        lease=step.lease,
+        output=text,
+        started_at=step.began_at or started_at,
+        run=step.run,
     )
 
 
@@ -414,10 +422,13 @@ def _repeated(repeat: Repeat, step: ClaimedStep, output: Any, names: Mapping[str
 
 def _parked(step: ClaimedStep, wish: Wish, subflow: NewSubflow | None) -> Parked:
     """What is recorded of a step whose handler asks to be called again."""
-    state = None if wish.state is None else storable_json(wish.state)
+    state, task = None if wish.state is None else storable_json(wish.state), None
     match wish:
         case Again():
             awaits, delay = None, check_duration("delay", wish.delay)
+        case SentTask():
+            awaits, delay, state = None, None, None if step.state is None else storable_json(step.state)
+            task = NewTask(wish.queue, wish.headers, step.retry)
         case Wait():
             awaits, delay = wish.key, _limit(wish.timeout)
         case Subflow():
@@ -430,6 +441,7 @@ def _parked(step: ClaimedStep, wish: Wish, subflow: NewSubflow | None) -> Parked
         awaits=awaits,
         delay=delay,
         subflow=subflow,
+        task=task,
     )
 
 
@@ -489,15 +501,20 @@ def errored(step: ClaimedStep, exc: BaseException, started_at: datetime | None =
         step_id=step.id,
         run_id=step.run_id,
         lease=step.lease,
+        attempts=min(exc.attempts if isinstance(exc, FailedOutside) else 1, max(step.row["retries"] - step.retry, 1)),
         message=message_of(exc),
         permanent=is_permanent(exc),
         delay=backoff_of(step),
-        meta={
-            "error_type": type(exc).__qualname__,
-            "traceback": storable_text("".join(traceback.format_exception(exc))[-LONGEST_TRACEBACK:]),
-        },
-        started_at=started_at,
+        meta={"error_type": type(exc).__qualname__, "traceback": _traceback_of(exc)},
+        started_at=step.began_at or started_at,
     )
+
+
+def _traceback_of(exc: BaseException) -> str | None:
+    """Where it was raised; nothing, where that was not in this program."""
+    if isinstance(exc, FailedOutside):
+        return None
+    return storable_text("".join(traceback.format_exception(exc))[-LONGEST_TRACEBACK:])
 
 
 def is_permanent(exc: BaseException) -> bool:
@@ -515,7 +532,13 @@ def is_permanent(exc: BaseException) -> bool:
 
 def message_of(exc: BaseException) -> str:
     text = str(exc) or type(exc).__name__
-    shown = text if isinstance(exc, PermanentError) else f"{type(exc).__name__}: {text}" if str(exc) else text
+    shown = (
+        text
+        if isinstance(exc, PermanentError | FailedOutside)
+        else f"{type(exc).__name__}: {text}"
+        if str(exc)
+        else text
+    )
     return storable_text(shown)[:LONGEST_MESSAGE]
 
 

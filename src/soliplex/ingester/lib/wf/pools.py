@@ -33,6 +33,7 @@ from soliplex.ingester.lib.wf.metrics import Metrics
 from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, claim_steps
 from soliplex.ingester.lib.wf.operations.definitions import load_versions
 from soliplex.ingester.lib.wf.probes import Probe
+from soliplex.ingester.lib.wf.task_queues import method_of
 from soliplex.ingester.lib.wf.wakeup import Doorbell
 from soliplex.ingester.lib.wf.work import ClaimedStep, Company, Released
 
@@ -468,7 +469,7 @@ def _handler_of(steps: list[ClaimedStep]) -> Handler | None:
     """The handler that is called for the steps; None where no handler is called, or where it cannot be found."""
     try:
         definition = definition_of(steps[0])
-        return None if definition.map and steps[0].parent_id is None else resolve(definition.method)
+        return None if definition.map and steps[0].parent_id is None else resolve(method_of(definition))
     except Exception:  # noqa: BLE001  a workflow that is gone, a module that cannot be imported: executing them tells
         return None
 

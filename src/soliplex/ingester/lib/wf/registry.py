@@ -34,6 +34,7 @@ from soliplex.ingester.lib.wf.definitions import (
     workflow_from_yaml,
 )
 from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
+from soliplex.ingester.lib.wf.json_source import workflow_from_json_file
 from soliplex.ingester.lib.wf.reading import JsonValue
 from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.yaml_source import LARGEST_FILE
@@ -43,8 +44,9 @@ SECONDS_BETWEEN_MISSES: Final = 0.02
 """Where an id is not known, files are looked at again so soon: whoever asks for it may have just written its file."""
 READ_AT_ONCE: Final = 16 << 10
 """Bytes of changed files that are read while an event loop waits: some milliseconds, whatever is in them."""
-_SUFFIXES: Final = frozenset({".yaml", ".yml"})
-_ID_LINE = re.compile(rb"^id:[ \t]*[\"']?([A-Za-z_][A-Za-z0-9_.-]*)", re.MULTILINE)
+_YAML: Final = frozenset({".yaml", ".yml"})
+_JSON: Final = frozenset({".json"})
+_ID_LINE = re.compile(rb"^(?:id|[ \t{]*\"id\"):[ \t]*[\"']?([A-Za-z_][A-Za-z0-9_.-]*)", re.MULTILINE)
 
 type Definition = WorkflowDefinition | ParameterSet
 
@@ -64,7 +66,7 @@ class Registry:
     ) -> None:
         _require_directory("WORKFLOW_DIR", workflow_dir)
         _require_directory("PARAM_DIR", param_dir)
-        self._workflow_files = [_Folder(workflow_dir, _read_workflow)]
+        self._workflow_files = [_Folder(workflow_dir, _read_workflow, suffixes=_YAML | _JSON)]
         self._parameter_files = [
             _Folder(param_dir, _read_app_parameters),
             # Made when the first set of a user's own is saved.
@@ -277,9 +279,15 @@ class _Folder[D: Definition]:
     """The definition files of one directory, and what was last read from each."""
 
     def __init__(
-        self, directory: Path | None, read: Callable[[bytes, Path], D], *, may_be_missing: bool = False
+        self,
+        directory: Path | None,
+        read: Callable[[bytes, Path], D],
+        *,
+        suffixes: frozenset[str] = _YAML,
+        may_be_missing: bool = False,
     ) -> None:
         self._directory = directory
+        self._suffixes = suffixes
         self._read = read
         self._may_be_missing = may_be_missing
         self.files: dict[Path, _File[D]] = {}
@@ -312,7 +320,7 @@ class _Folder[D: Definition]:
     def bytes_to_read(self) -> int:
         """How many bytes are new or changed; 0 where the directory cannot be read."""
         try:
-            found = {} if self._directory is None else _signatures(self._directory)
+            found = {} if self._directory is None else _signatures(self._directory, self._suffixes)
         except OSError:
             return 0
         return sum(min(found[path].size, LARGEST_FILE) for path in self._changed(found))
@@ -324,7 +332,7 @@ class _Folder[D: Definition]:
         if self._directory is None:
             return {}
         try:
-            found = _signatures(self._directory)
+            found = _signatures(self._directory, self._suffixes)
         except OSError as exc:
             if self._may_be_missing and isinstance(exc, FileNotFoundError):
                 return {}
@@ -464,7 +472,7 @@ def _require_directory(setting: str, directory: Path | None) -> None:
     if directory is None:
         return
     try:
-        _signatures(directory)
+        _signatures(directory, _YAML)
     except OSError as exc:
         raise ConfigurationError(
             setting,
@@ -473,12 +481,12 @@ def _require_directory(setting: str, directory: Path | None) -> None:
         ) from exc
 
 
-def _signatures(directory: Path) -> dict[Path, _Signature]:
+def _signatures(directory: Path, suffixes: frozenset[str]) -> dict[Path, _Signature]:
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries]
     found: dict[Path, _Signature] = {}
     for path in (directory / name for name in names if not name.startswith(".")):
-        if path.suffix in _SUFFIXES and (signature := _signature(path)):
+        if path.suffix in suffixes and (signature := _signature(path)):
             found[path] = signature
     return found
 
@@ -498,7 +506,8 @@ def _content(path: Path) -> bytes:
 
 
 def _read_workflow(content: bytes, path: Path) -> WorkflowDefinition:
-    return workflow_from_yaml(content, path=path)
+    read = workflow_from_json_file if path.suffix in _JSON else workflow_from_yaml
+    return read(content, path=path)
 
 
 def _read_app_parameters(content: bytes, path: Path) -> ParameterSet:

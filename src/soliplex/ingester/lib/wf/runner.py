@@ -49,6 +49,7 @@ from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
 from soliplex.ingester.lib.wf.operations.pruning import Retention
 from soliplex.ingester.lib.wf.operations.signals import deliver_signals
+from soliplex.ingester.lib.wf.operations.task_queues import fail_lost_tasks
 from soliplex.ingester.lib.wf.operations.workers import Reaped
 from soliplex.ingester.lib.wf.pools import ConsumerPool, Holding, PoolServices
 from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
@@ -225,6 +226,7 @@ class Worker:
             self._every(self.config.liveness_interval, "orphans", self._cancel_orphaned_runs),
             self._every(min(self.config.checkin_timeout / 4, 60), "reap silent", self._reap_silent),
             self._every(LOOK_FOR_ABANDONED_EVERY, "abandoned", self._fail_abandoned),
+            self._every(self.config.liveness_interval, "lost tasks", self._fail_lost_tasks),
             self._every(SWEEP_LOCKS_EVERY, "sweep locks", self._sweep_locks),
             self._every(PRUNE_EVERY, "prune", self._prune),
             self._every(START_DUE_EVERY, "schedules", self._start_due),
@@ -437,6 +439,10 @@ class Worker:
 
     async def _fail_abandoned(self) -> None:
         await self._abandoned.fail_those_due()
+
+    async def _fail_lost_tasks(self) -> None:
+        patience = timedelta(seconds=self.config.step_patience)
+        await fail_lost_tasks(patience, now=self._clock())
 
     async def _reap_silent(self) -> None:
         silent = self._silences.note(await operations.last_checkins(), time.monotonic())

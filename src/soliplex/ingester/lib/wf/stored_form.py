@@ -151,6 +151,7 @@ def _packed_step(step: StepDefinition) -> dict[str, Any]:
         # Left out where they say nothing: workflows that were stored before these were known keep their hash.
         **({} if step.expected_items is None else {"expected_items": step.expected_items}),
         **({} if step.priority == 0 else {"priority": step.priority}),
+        **({} if step.queue is None else {"queue": step.queue}),
     }
 
 
@@ -194,6 +195,7 @@ def _step(data: Mapping[str, Any]) -> StepDefinition:
         gather=data["gather"],
         expected_items=data.get("expected_items"),
         priority=data.get("priority", 0),
+        queue=data.get("queue"),
     )
 
 

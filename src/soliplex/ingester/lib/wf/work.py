@@ -56,6 +56,8 @@ class ClaimedStep:
     """The steps that were claimed along with this one."""
     outputs: Mapping[str, Any] | None = None
     """What the steps gave that this one depends on, by their names, once it was read."""
+    began_at: datetime | None = None
+    """When a worker of a queue began with it, if one did."""
     values: Mapping[str, Any] | None = None
     """What columns of the row refer to, by their names, once it was read (`operations.payloads.bring_payloads`)."""
 
@@ -187,6 +189,8 @@ class Errored:
     delay: timedelta = timedelta()
     meta: Mapping[str, Any] | None = None
     started_at: datetime | None = None
+    attempts: int = 1
+    """How many attempts this was: workers of a queue may have lost the step before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +225,16 @@ class NewSubflow:
     """The stored version of the workflow."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A message to the workers of a queue of pgmq."""
+
+    queue: str
+    headers: Mapping[str, Any]
+    attempts_made: int
+    """How often the step was tried before. It is no end of an attempt to wait in a queue."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parked:
     """The handler asks to be called again: after a delay, or once a signal with the key `awaits` has come."""
@@ -235,6 +249,8 @@ class Parked:
     """None: at once, or, for a step that awaits a signal, no limit of time."""
     subflow: NewSubflow | None = None
     """The run to start, whose end sends the signal."""
+    task: NewTask | None = None
+    """The message to send, whose task sends the signal once a worker has finished it."""
 
 
 type Result = Completed | Errored | Released | Expanded | Parked

@@ -30,7 +30,7 @@ _TEXT_SCALARS: Final = frozenset({f"{_TAG}{kind}" for kind in ("str", "timestamp
 
 def read_yaml(content: str | bytes, path: Path | None = None) -> tuple[JsonValue, Source]:
     """Give the document's value, and its source with the line of each key; problems found are noted in the source."""
-    text = _decoded(content, path)
+    text = decoded(content, path)
     root = _composed(text, path)
     lines: dict[KeyPath, int] = {(): 1}
     source = Source(path, text, lines)
@@ -39,7 +39,7 @@ def read_yaml(content: str | bytes, path: Path | None = None) -> tuple[JsonValue
     return _Values(source, lines).value(root, ()), source
 
 
-def _decoded(content: str | bytes, path: Path | None) -> str:
+def decoded(content: str | bytes, path: Path | None) -> str:
     if len(content) > LARGEST_FILE:
         raise DefinitionError(f"is larger than {LARGEST_FILE // 1024**2} MiB; split it", path=path)
     try:

@@ -15,7 +15,7 @@ from soliplex.ingester.lib.models import Schedule
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.answers import SentSignal
 from soliplex.ingester.lib.wf.definitions import OUTSIDE, StepDefinition, WorkflowDefinition
-from soliplex.ingester.lib.wf.flows import Executor, Run, calling
+from soliplex.ingester.lib.wf.flows import Executor, Run
 from soliplex.ingester.lib.wf.flows.allowed import check_commands
 from soliplex.ingester.lib.wf.operations.definitions import (
     delete_definition,
@@ -66,6 +66,7 @@ class StepOfFlow(BaseModel):
     when: str | None
     optional: bool
     priority: int
+    queue: str | None = Field(description="On PostgreSQL, the queue of pgmq that it is sent to.")
 
 
 class DefinedFlow(BaseModel):
@@ -242,18 +243,17 @@ async def get_flow(slug: Text) -> DefinedFlow:
 
 
 def _step_of(step: StepDefinition) -> StepOfFlow:
-    is_outside = step.method == OUTSIDE
-    command = step.parameters.get("command" if is_outside else calling.FUNCTION)
     return StepOfFlow(
         name=step.key,
-        type=step.type if is_outside else "task" if step.map is False else "map",
-        command=step.method if command is None else str(command),
+        type=step.type if step.method == OUTSIDE else "task" if step.map is False else "map",
+        command=step.command,
         dependencies=list(step.depends_on),
         max_attempts=step.retries,
         timeout=step.timeout.total_seconds() if step.timeout else None,
         when=step.when.text if step.when else None,
         optional=step.optional,
         priority=step.priority,
+        queue=step.queue,
     )
 
 

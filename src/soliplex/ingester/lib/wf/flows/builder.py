@@ -49,6 +49,8 @@ class BuiltStep:
     timeout: float | None
     command: str | None
     """Where the function is imported from. None: whoever executes the flow brings it along."""
+    queue: str | None = None
+    """On PostgreSQL, the queue of pgmq that it is sent to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,6 @@ class FlowBuilder:
     @staticmethod
     async def create_flow(
         slug: str,
-        *,
         max_attempts: int = ATTEMPTS_IN_JSON,
         timeout: Seconds | None = USUAL_TIMEOUT,  # noqa: ASYNC109  of a step
     ) -> BuiltFlow:
@@ -86,17 +87,18 @@ class FlowBuilder:
         slug: str,
         step: str,
         depends_on: Sequence[str] = (),
-        *,
         step_type: StepType = "single",
         initial_tasks: int | None = None,
         max_attempts: int | None = None,
         timeout: Seconds | None = None,  # noqa: ASYNC109  of a step
         command: str | None = None,
+        queue: str | None = None,
     ) -> BuiltFlow:
         """Add a step. A map step is done for each item of what the step it depends on gave, or of the run's input.
 
         `command` is where its function is imported from (`package.module.function`); without it, the function is given
         to `Executor.execute_dynamic`. `initial_tasks` says how many items a map step has; with another number it fails.
+        `queue` is the queue of pgmq that it is sent to, on PostgreSQL.
         """
         flow = await _found(slug)
         checked_slug("step", step)
@@ -112,6 +114,7 @@ class FlowBuilder:
             map=_is_map(step_type, initial_tasks),
             expected_items=initial_tasks if step_type == "map" else None,
             timeout=None if seconds is None else check_duration("timeout", seconds),
+            queue=queue,
         )
         await save_workflow(workflow_from_steps(slug, [*flow.steps, new], name=flow.name, meta=flow.meta))
         return await FlowBuilder.get_flow(slug)
@@ -159,6 +162,7 @@ def _told(flow: WorkflowDefinition, version: int) -> BuiltFlow:
             max_attempts=step.retries,
             timeout=step.timeout.total_seconds() if step.timeout else None,
             command=cast("str | None", step.parameters.get(calling.FUNCTION)),
+            queue=step.queue,
         )
         for step in flow.steps
     ]

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from soliplex.ingester.lib.enums import LifeCycleEvent
 from soliplex.ingester.lib.wf.definitions import (
+    OUTSIDE,
     EventHandler,
     StepDefinition,
     WorkflowDefinition,
@@ -80,6 +81,9 @@ def _told(cls: type[Workflow]) -> list[LifeCycleEvent]:
 
 
 def _by_command(step: StepDefinition, address: str | None) -> StepDefinition:
-    parameters = {"command": step.method} | ({"workflow": address} if address is not None else {})
+    command = step.parameters["command"] if step.method == OUTSIDE else step.method
+    if step.method == OUTSIDE and step.queue is None:
+        return step  # its type says that workers outside take it
+    parameters = {"command": command} | ({"workflow": address} if address is not None else {})
     kind = "flow" if address is not None else THIS_PROCESS
     return replace(step, method=calling.COMMAND, parameters=parameters, type=kind)

@@ -22,6 +22,7 @@ from soliplex.ingester.lib.wf.flows.runs import Run, RunFailed, run_of, status_o
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics
 from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS, Look
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow
+from soliplex.ingester.lib.wf.operations.task_queues import QUEUED, type_of
 from soliplex.ingester.lib.wf.runner import CATCH_ALL, Worker, WorkerConfig
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.waiting import check_duration
@@ -97,7 +98,6 @@ class Executor:
         slug: str,
         input: Any = None,  # noqa: A002  as everywhere
         step_functions: Mapping[str, Function] | None = None,
-        *,
         timeout: Seconds = 300.0,  # noqa: ASYNC109  what users expect
     ) -> dict[str, Any]:
         """Run a flow in this process, with these functions for its steps, and give its output.
@@ -111,7 +111,7 @@ class Executor:
         limit = check_duration("timeout", timeout)
         local = replace(flow, steps=tuple(_with_function(step, functions) for step in flow.steps))
         try:
-            async with _worker(dict.fromkeys({step.type for step in local.steps}, SLOTS)):
+            async with _worker(dict.fromkeys({type_of(step) for step in local.steps}, SLOTS)):
                 run_id = await _start(local, input, token, deadline=utcnow() + limit)
                 run = await Executor.wait(run_id, limit + timedelta(seconds=30))
         finally:
@@ -166,7 +166,8 @@ def _check_functions(flow: WorkflowDefinition, functions: Mapping[str, Function]
 
 
 def _needs_function(step: StepDefinition) -> bool:
-    return step.method == calling.CALL and calling.FUNCTION not in step.parameters
+    is_elsewhere = type_of(step) == QUEUED
+    return step.method == calling.CALL and calling.FUNCTION not in step.parameters and not is_elsewhere
 
 
 def _with_function(step: StepDefinition, functions: Mapping[str, Function]) -> StepDefinition:

@@ -55,6 +55,7 @@ class StepOptions(TypedDict, total=False):
     timeout: Seconds
     optional: bool
     priority: int
+    queue: str
 
 
 class MapOptions(StepOptions, total=False):
@@ -83,6 +84,7 @@ class FlowStep:
     tolerant: bool = False
     max_failures: int | None = None
     gather: bool = True
+    queue: str | None = None
 
 
 class Flow:
@@ -112,7 +114,7 @@ class Flow:
         """Add a function as a step, named as it is.
 
         `depends_on` adds edges without data. `when` and `repeat` (`until`, `max`, `delay`) are conditions in CEL.
-        `name`, `max_attempts`, `timeout` and `optional` are as in workflow files.
+        `name`, `max_attempts`, `timeout`, `optional` and `queue` are as in workflow files.
         """
         if function is not None:
             return self._added(function, {})
@@ -203,7 +205,7 @@ class Flow:
             key=step.name,
             method=calling.CALL_WITH_ITEM if asks_for_little else calling.CALL,
             type="flow",
-            retries=step.max_attempts or self._max_attempts,
+            retries=self._max_attempts if step.max_attempts is None else step.max_attempts,
             parameters={calling.FUNCTION: address} if address is not None else {},
             depends_on=self.edges_of(step),
             map=mapped,
@@ -214,6 +216,7 @@ class Flow:
             repeat=_repeat(step),
             max_failures=_max_failures(step),
             gather=step.gather,
+            queue=step.queue,
         )
         return definition if address is not None else replace(definition, type=THIS_PROCESS)
 

@@ -42,6 +42,8 @@ class StepOfRun:
     attempt: int
     output: Any
     error: str | None
+    message: str | None
+    """What there is to say of it: what it waits for, why it was skipped, how it failed."""
     skipped: bool
 
 
@@ -71,7 +73,7 @@ class Run:
 
 async def run_of(run_id: int) -> Run:
     """The run with its steps; the tasks of map steps are not among them."""
-    found = await views.get_run_with_steps(run_id)
+    found = await views.get_run_with_steps(run_id, with_tasks=False)
     run = found.run
     failed = run.status in (RunStatus.FAILED, RunStatus.CANCELLED)
     assert run.id is not None
@@ -87,7 +89,7 @@ async def run_of(run_id: int) -> Run:
         started_at=run.start_date,
         completed_at=None if failed else run.completed_date,
         failed_at=run.completed_date if failed else None,
-        steps=[await _step(each) for each in found.steps if each.parent_step_id is None],
+        steps=[await _step(each) for each in found.steps],
     )
 
 
@@ -105,6 +107,7 @@ async def _step(step: RunStep) -> StepOfRun:
         attempt=attempts_begun(step.status, step.retry),
         output=await _value(step.output),
         error=step.status_message if step.status in (RunStatus.ERROR, RunStatus.FAILED) else None,
+        message=step.status_message,
         skipped="skipped" in step.status_meta,
     )
 

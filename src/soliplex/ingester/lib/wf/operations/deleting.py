@@ -17,6 +17,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.belonging import groups_ended
 from soliplex.ingester.lib.wf.operations.definitions import learned_all
+from soliplex.ingester.lib.wf.operations.task_queues import withdraw_tasks
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.wakeup import WORK_CHANNEL
 
@@ -36,6 +37,7 @@ def delete_runs(runs: Sequence[Row], now: datetime) -> Script[DeletedRuns]:
         return DeletedRuns()
     ids = [run["id"] for run in runs]
     leases = yield SQL.leases_of_runs(ids=ids)
+    yield from withdraw_tasks((yield SQL.tasks_of_runs(ids=ids)))
     yield SQL.delete_attempts_of_runs(ids=ids)
     yield SQL.delete_edges_of_runs(ids=ids)
     tasks = yield SQL.delete_tasks_of_runs(ids=ids)

@@ -28,6 +28,7 @@ from soliplex.ingester.lib.wf.operations.belonging import groups_ended
 from soliplex.ingester.lib.wf.operations.definitions import learned
 from soliplex.ingester.lib.wf.operations.parking import park
 from soliplex.ingester.lib.wf.operations.payloads import lay_aside_gathered
+from soliplex.ingester.lib.wf.operations.task_queues import withdraw_tasks
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import (
     ClaimedStep,
@@ -221,6 +222,7 @@ def _packed_return(result: Errored | Released, now: datetime) -> dict[str, Any]:
         "started_at": to_sqlite_text(started_at) if started_at else None,
         "meta": result.meta,
         "message": result.message,
+        "attempts": result.attempts if isinstance(result, Errored) and result.attempts > 1 else None,
         "available_at": to_sqlite_text(now + result.delay) if result.delay else None,
     }
     return {name: value for name, value in every.items() if value is not None}
@@ -462,6 +464,7 @@ class Settlement:
             yield SQL.mark_runs_stopping(ids=sorted(failing), now=self.now)
         stopping, self._to_stop = failing | self._to_stop, set()
         if stopping:
+            yield from withdraw_tasks((yield SQL.tasks_of_runs(ids=sorted(stopping))))
             rows = yield SQL.cancel_waiting_steps(ids=sorted(stopping), now=self.now)
             self.finished.cancelled += len(rows)
             self.ended(rows, RunStatus.CANCELLED)
@@ -482,6 +485,7 @@ class Settlement:
             return
         failing = sorted(map_id for map_id, each in maps.items() if each.has_failed_now)
         if failing:
+            yield from withdraw_tasks((yield SQL.tasks_of_maps(ids=failing)))
             for row in (yield SQL.cancel_waiting_tasks(ids=failing, now=self.now)):
                 maps[row["parent_step_id"]].count(RunStatus.CANCELLED)
         going_on = [

@@ -18,6 +18,7 @@ not wait for a key: a signal whose key it cannot have stays new, and is looked a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.models.workflows import NEVER
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, start_one
+from soliplex.ingester.lib.wf.operations.task_queues import is_of_a_queue, send_tasks, type_of
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.work import NewSubflow, Parked
 
@@ -37,6 +39,7 @@ def park(results: Sequence[Parked], settlement: Settlement) -> Script[None]:
     """Park the steps of these results; those whose signal has come already are ready at once."""
     if not results:
         return
+    results = yield from _sent(results)
     packed = ",".join([_packed(result, settlement.now) for result in results])
     rows = yield SQL.park_steps(results=f"[{packed}]", now=settlement.now)
     settlement.parked(rows)
@@ -44,11 +47,22 @@ def park(results: Sequence[Parked], settlement: Settlement) -> Script[None]:
     for row in rows:
         if row["id"] in new_runs:
             yield from _start_subflow(row, *new_runs[row["id"]], settlement)
-    keys = sorted({row["awaits"] for row in rows if row["awaits"] is not None})
+    # Who may finish a task has yet to see its message: no signal for it can have come.
+    keys = sorted({row["awaits"] for row in rows if row["awaits"] is not None and not is_of_a_queue(row["awaits"])})
     if keys:
         yield SQL.hold_keys(keys=keys)
         pairs = yield SQL.pair_parked_steps(keys=keys, ids=[row["id"] for row in rows])
         yield from resume(pairs, settlement)
+
+
+def _sent(results: Sequence[Parked]) -> Script[list[Parked]]:
+    """Send the tasks among these to their queues: each then waits for the signal that is named after its message."""
+    tasks = [result for result in results if result.task is not None]
+    if not tasks:
+        return list(results)
+    keys = yield from send_tasks(tasks)
+    sent = [replace(task, awaits=keys[task.step_id]) for task in tasks if task.step_id in keys]
+    return [*(result for result in results if result.task is None), *sent]
 
 
 def _start_subflow(row: Row, result: Parked, new: NewSubflow, settlement: Settlement) -> Script[None]:
@@ -62,7 +76,7 @@ def _start_subflow(row: Row, result: Parked, new: NewSubflow, settlement: Settle
     )
     run = NewRun(input=new.input, key=result.awaits, parent_step_id=row["id"])
     yield from start_one(start, f"{new.workflow.id} for step {row['id']}", run)
-    settlement.finished.note_ready_types((step.type for step in new.workflow.first_steps), row["priority"])
+    settlement.finished.note_ready_types(map(type_of, new.workflow.first_steps), row["priority"])
 
 
 def _packed(result: Parked, now: datetime) -> str:
@@ -73,6 +87,8 @@ def _packed(result: Parked, now: datetime) -> str:
         facts |= {"awaits": result.awaits, "available_at": to_sqlite_text(until), "message": _words(result, until)}
     elif result.delay:
         facts |= {"available_at": to_sqlite_text(now + result.delay)}
+    if result.task is not None:
+        facts |= {"retry": result.task.attempts_made}
     text = to_json(facts)
     return text if result.state is None else f'{text[:-1]},"state":{result.state}}}'
 
@@ -80,6 +96,8 @@ def _packed(result: Parked, now: datetime) -> str:
 def _words(result: Parked, until: datetime) -> str:
     """What people read about a step that waits."""
     limit = "" if until == NEVER else f", until {until:%Y-%m-%d %H:%M:%S} UTC"
+    if result.task is not None:
+        return f"waits for a worker of the queue {result.task.queue!r}"
     if result.subflow is not None:
         return f"waits for a run of {result.subflow.workflow.id!r}{limit}"
     return f"waits for the signal {result.awaits!r}{limit}"

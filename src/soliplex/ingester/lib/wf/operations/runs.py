@@ -25,6 +25,7 @@ from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, W
 from soliplex.ingester.lib.wf.operations.belonging import groups_began
 from soliplex.ingester.lib.wf.operations.definitions import pin
 from soliplex.ingester.lib.wf.operations.payloads import refuse_references, set_inputs
+from soliplex.ingester.lib.wf.operations.task_queues import type_of
 from soliplex.ingester.lib.wf.references import is_large
 from soliplex.ingester.lib.wf.registry import CumulativeConfig, cumulative_configs
 from soliplex.ingester.lib.wf.sql import SQL
@@ -314,7 +315,7 @@ def _facts(start: Start, runs: Sequence[NewRun], large: Sequence[str | None]) ->
 
 def _ready_types(workflow: WorkflowDefinition) -> str:
     """The types of the steps that wait for nothing, as workers are told; nothing, where that would be too long."""
-    told = to_json(sorted({step.type for step in workflow.steps if not step.depends_on}))
+    told = to_json(sorted({type_of(step) for step in workflow.steps if not step.depends_on}))
     return told if len(told) < LONGEST_NOTICE else ""
 
 
@@ -324,7 +325,7 @@ def _templates(start: Start, config_ids: Mapping[str, int]) -> list[dict[str, An
         {
             "number": number,
             "name": step.key,
-            "type": step.type,
+            "type": type_of(step),
             "config_id": config_ids[step.key],
             "is_last": step.key in leaves,
             "retries": step.retries,

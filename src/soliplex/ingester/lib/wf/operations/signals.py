@@ -56,6 +56,7 @@ def _deliver(now: datetime) -> Script[Finished]:
     pairs = [pair for pair in (yield SQL.pair_new_signals(limit=AT_ONCE)) if pair["key"] in keys]
     unwanted = [pair["signal_id"] for pair in pairs if pair["step_id"] is None]
     if unwanted:
+        yield SQL.delete_signals_of_tasks(ids=unwanted)  # of steps that were cancelled meanwhile: nobody will want them
         yield SQL.shelve_signals(ids=unwanted)
     wanted = [pair for pair in pairs if pair["workflow_run_id"] in held_runs]
     yield from resume(wanted, settlement)

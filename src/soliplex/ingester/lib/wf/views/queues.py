@@ -33,6 +33,8 @@ class WaitReason(StrEnum):
     SIGNAL = "signal"
     SUBFLOW = "subflow"
     """The end of a run that it has started."""
+    QUEUE = "queue"
+    """A worker of the queue of pgmq that it was sent to."""
     TIME = "time"
     """The moment at which it may begin, or asked to be called again."""
     RETRY = "retry"

@@ -108,6 +108,7 @@ async def get_run(run_id: int) -> WorkflowRun:
     return run
 
 
-async def get_run_with_steps(run_id: int) -> RunWithSteps:
+async def get_run_with_steps(run_id: int, *, with_tasks: bool = True) -> RunWithSteps:
+    """A run with its steps, and with the tasks of its map steps, unless nobody wants them: there may be very many."""
     run = await get_run(run_id)
-    return RunWithSteps(run, (await steps_of_runs([run_id]))[run_id])
+    return RunWithSteps(run, (await steps_of_runs([run_id], with_tasks=with_tasks))[run_id])

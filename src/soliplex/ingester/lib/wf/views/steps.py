@@ -71,17 +71,20 @@ async def get_step(step_id: int) -> RunStep:
     return step
 
 
-async def steps_of_runs(run_ids: Iterable[int]) -> dict[int, list[RunStep]]:
-    """The steps of each run in their order; a map step's tasks follow it."""
-    return await made_of_steps(run_ids, lambda step: step)
+async def steps_of_runs(run_ids: Iterable[int], *, with_tasks: bool = True) -> dict[int, list[RunStep]]:
+    """The steps of each run in their order; a map step's tasks follow it, unless nobody wants them."""
+    return await made_of_steps(run_ids, lambda step: step, with_tasks=with_tasks)
 
 
-async def made_of_steps[T](run_ids: Iterable[int], make: Callable[[RunStep], T]) -> dict[int, list[T]]:
+async def made_of_steps[T](
+    run_ids: Iterable[int], make: Callable[[RunStep], T], *, with_tasks: bool = True
+) -> dict[int, list[T]]:
     """What is made of the steps of each run, in their order. The steps are let go as they are read."""
     wanted = list(run_ids)
+    no_tasks = [] if with_tasks else [col(RunStep.parent_step_id).is_(None)]
     query = (
         select(RunStep)
-        .where(col(RunStep.workflow_run_id).in_(wanted))
+        .where(col(RunStep.workflow_run_id).in_(wanted), *no_tasks)
         .order_by(col(RunStep.workflow_run_id), col(RunStep.workflow_step_number), col(RunStep.id))
     )
     found: dict[int, list[T]] = defaultdict(list, {run_id: [] for run_id in wanted})

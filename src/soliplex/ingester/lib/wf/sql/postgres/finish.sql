@@ -18,15 +18,16 @@ UPDATE runstep
  WHERE runstep.id = x.id AND lease_token = x.lease
 RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name, is_last_step;
 
--- PostgreSQL reads JSON as typed records.
+-- PostgreSQL reads JSON as typed records. Here alone steps are sent to queues: what a worker of a queue has answered is of
+-- the attempt that ends.
 -- :name error_steps
 UPDATE runstep
-   SET status = 'ERROR', retry = retry + 1, status_date = :now, lease_token = NULL,
+   SET status = 'ERROR', retry = retry + coalesce(x.attempts, 1), status_date = :now, lease_token = NULL,
        start_date = coalesce(x.started_at AT TIME ZONE 'UTC', start_date),
        available_at = x.available_at AT TIME ZONE 'UTC', status_message = x.message,
-       status_meta = coalesce(x.meta, status_meta)
+       status_meta = coalesce(x.meta, status_meta), answer = CASE WHEN answer ->> ':task' IS NULL THEN answer END
   FROM jsonb_to_recordset(CAST(:results AS jsonb))
-       AS x (id bigint, lease text, started_at timestamp, available_at timestamp, message text, meta jsonb)
+       AS x (id bigint, lease text, started_at timestamp, available_at timestamp, message text, meta jsonb, attempts int)
  WHERE runstep.id = x.id AND lease_token = x.lease
 RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name, retry, retries;
 

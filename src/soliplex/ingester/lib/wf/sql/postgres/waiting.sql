@@ -1,11 +1,11 @@
--- PostgreSQL reads JSON as typed records.
+-- PostgreSQL reads JSON as typed records. A step that was sent to a queue is still in its attempt.
 -- :name park_steps
 UPDATE runstep
-   SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, retry = 0, repeats = repeats + 1,
-       state = x.state, answer = NULL, awaits = x.awaits, available_at = x.available_at AT TIME ZONE 'UTC',
-       status_message = x.message
+   SET status = 'PENDING', status_date = :now, lease_token = NULL, worker_id = NULL, retry = coalesce(x.retry, 0),
+       repeats = repeats + CASE WHEN x.retry IS NULL THEN 1 ELSE 0 END, state = x.state, answer = NULL,
+       awaits = x.awaits, available_at = x.available_at AT TIME ZONE 'UTC', status_message = x.message
   FROM jsonb_to_recordset(CAST(:results AS jsonb))
-       AS x (id bigint, lease text, state jsonb, awaits text, available_at timestamp, message text)
+       AS x (id bigint, lease text, state jsonb, awaits text, available_at timestamp, message text, retry int)
  WHERE runstep.id = x.id AND lease_token = x.lease
 RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, step_type, priority, runstep.awaits,
           runstep.available_at;

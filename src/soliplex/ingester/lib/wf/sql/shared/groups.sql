@@ -23,12 +23,13 @@ SELECT DISTINCT lease_token FROM runstep s
 (parent_step_id IS NOT NULL
  AND EXISTS (SELECT 1 FROM runstep p WHERE p.id = runstep.parent_step_id AND p.status = 'COMPLETED'))
 
--- A step that has failed after a run it waited for begins anew, with another run; any other goes on where it was.
+-- A step that has failed after a run it waited for begins anew, with another run; one that was sent to a queue is sent
+-- again; any other goes on where it was.
 -- :name reset_ended_steps
 UPDATE runstep
    SET status = 'PENDING', retry = 0, status_date = :now, status_message = NULL, start_date = NULL, completed_date = NULL,
        worker_id = NULL, state = CASE WHEN answer ->> ':run' IS NULL THEN state END,
-       answer = CASE WHEN answer ->> ':run' IS NULL THEN answer END
+       answer = CASE WHEN answer ->> ':run' IS NULL AND answer ->> ':task' IS NULL THEN answer END
  WHERE workflow_run_id {among ids} AND status IN ('FAILED', 'CANCELLED') AND NOT {task_of_an_ended_map}
 RETURNING id, workflow_run_id;
 

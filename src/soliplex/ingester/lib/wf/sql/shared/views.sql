@@ -43,6 +43,7 @@ SELECT step_type, count(*) AS steps FROM runstep WHERE status = 'RUNNING' AND le
 -- Why a step waits that neither runs, nor waits for other steps, nor can be claimed.
 -- :fragment wait_reason
 CASE WHEN awaits LIKE ':subflow:%' THEN 'subflow'
+     WHEN awaits LIKE ':queue:%' THEN 'queue'
      WHEN awaits IS NOT NULL THEN 'signal'
      WHEN status = 'ERROR' THEN 'retry'
      WHEN status_message IS NOT NULL AND status_meta -> 'search_for_a_worker' IS NOT NULL THEN 'worker'

@@ -22,7 +22,7 @@ RETURNING id, workflow_run_id, parent_step_id, worker_id, resource_key, optional
 -- apart by paths.
 -- :name error_steps
 UPDATE runstep
-   SET status = 'ERROR', retry = retry + 1, status_date = :now, lease_token = NULL,
+   SET status = 'ERROR', retry = retry + coalesce(json_extract(x.value, '$.attempts'), 1), status_date = :now, lease_token = NULL,
        start_date = coalesce(json_extract(x.value, '$.started_at'), start_date),
        available_at = json_extract(x.value, '$.available_at'),
        status_message = json_extract(x.value, '$.message'),
