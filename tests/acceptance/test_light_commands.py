@@ -94,6 +94,7 @@ def call(server: Server, *arguments: str, environment: Mapping[str, str] | None 
         (["search", "owls", "--json"], "hunt by night"),
         (["status"], "COMPLETED"),
         (["status", "1"], "run group 1"),
+        (["top", "--once"], "no run group is under way"),
         (["status", "1", "--attempts"], "no attempt has failed"),
         (["signal", "order-17", "--payload", "{{}}"], "no step waits for it now"),
         (["webhooks", "list"], "no webhooks"),

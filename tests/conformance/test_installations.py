@@ -150,6 +150,39 @@ async def test_rates_tell_how_fast_documents_were_processed(target: Target, tmp_
     assert (await target.rates(Work()))["rates"] == []
 
 
+async def test_an_overview_tells_of_what_waits_runs_and_fails(target: Installation, tmp_path: Path) -> None:
+    nothing = await target.overview()
+    assert (nothing.steps, nothing.workers, nothing.locks, nothing.groups, nothing.causes) == ([], [], [], [], [])
+    batch_id = await target.create_batch("files", "docs")
+    await upload(target, make_file(tmp_path, "a.md", "text"), batch_id)
+    failing = (await target.start_workflows(batch_id, FAILING)).group_id
+    waiting = (await target.start_workflows(batch_id, WORK)).group_id
+
+    before = await target.overview()
+    assert [(each.step_type, each.ready, each.running, each.workers) for each in before.steps] == [
+        ("validate", 2, 0, 0)
+    ]
+    assert before.steps[0].oldest_ready_seconds is not None
+    assert {(each.id, each.total_runs, each.remaining_runs) for each in before.groups} == {
+        (failing, 1, 1),
+        (waiting, 1, 1),
+    }
+    assert {(each.seconds_left, each.reason) for each in before.groups} == {(None, "nothing has ended yet")}
+    assert before.group_count == 2
+
+    async with target.working(), work_done():
+        while not all([(await target.progress(group)).is_over for group in (failing, waiting)]):
+            pass
+        at_work = await target.overview()
+    assert at_work.worker_count == len(at_work.workers) >= 1
+    assert all(worker.slots for worker in at_work.workers)
+    after = {each.step_type: each for each in at_work.steps}
+    assert (after["validate"].completed, after["validate"].workers) == (2, None)
+    assert (at_work.groups, at_work.group_count) == ([], 0)
+    (cause,) = at_work.causes
+    assert (cause.failed, len(cause.run_ids), after[cause.step_types[0]].failed) == (1, 1, 1)
+
+
 async def test_an_address_is_fetched_by_a_step_and_a_failure_names_it(target: Installation) -> None:
     batch_id = await target.create_batch("web", "addresses")
     forbidden = "file:///etc/passwd"

@@ -42,6 +42,7 @@ FRONTS: Final = {
     "lib/wf/runner.py": "WorkerConfig(), Worker(), start_worker()",
     "lib/wf/wakeup.py": "work_is_ready()",
     "lib/wf/isolation/host.py": "what a process is started with",
+    "lib/wf/tracing/carrying.py": "where the spans of a handler's process go",
     "lib/storage/opening.py": "get_artifacts()",
     "lib/parsing/registry.py": "parser_named(), chosen_parser_name()",
     "lib/parsing/limits.py": "the longest text",

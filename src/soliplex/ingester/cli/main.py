@@ -28,6 +28,7 @@ COMMANDS: dict[str, str | Group] = {
     "versions": "soliplex.ingester.cli.versions:versions",
     "diff": "soliplex.ingester.cli.versions:diff",
     "rollback": "soliplex.ingester.cli.versions:rollback",
+    "top": "soliplex.ingester.cli.top.command:top",
     "stats": "soliplex.ingester.cli.stats:stats",
     "schedule": Group(
         "Workflows that are started again and again.",

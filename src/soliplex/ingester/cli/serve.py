@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from soliplex.ingester.cli.counting import counted_together
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _HOST = "SOLIPLEX_SERVED_HOST"
 _BEHIND_PROXY = "SOLIPLEX_SERVED_BEHIND_PROXY"
+_SEVERAL = "SOLIPLEX_SERVED_BY_SEVERAL"  # server/metrics.py reads it
 
 
 def serve(
@@ -49,7 +52,7 @@ def serve(
 
     settings = get_settings()  # a wrong setting is told here, once, and not by every process
     _prepare(settings)
-    with _shared_metrics(workers), told_to_processes(host, proxy_headers=proxy_headers), _ending_well():
+    with counted_together(), told_to_processes(host, proxy_headers=proxy_headers, count=workers), _ending_well():
         uvicorn.run(
             f"{__name__}:{'app_with_worker' if worker else 'app_without_worker'}",
             factory=True,
@@ -99,9 +102,9 @@ def _app(*, with_worker: bool) -> FastAPI:
 
 
 @contextmanager
-def told_to_processes(host: str, *, proxy_headers: bool) -> Generator[None]:
+def told_to_processes(host: str, *, proxy_headers: bool, count: int = 1) -> Generator[None]:
     """What the applications must know of the command line. They are made in processes that get no arguments."""
-    told = {_HOST: host, **({_BEHIND_PROXY: "1"} if proxy_headers else {})}
+    told = {_HOST: host, **({_BEHIND_PROXY: "1"} if proxy_headers else {}), **({_SEVERAL: "1"} if count > 1 else {})}
     os.environ.update(told)
     try:
         yield
@@ -117,8 +120,10 @@ def _prepare(settings: Settings) -> None:
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.lib.models import Database
     from soliplex.ingester.lib.models.troubles import wait_for_writer
+    from soliplex.ingester.lib.wf.tracing import check_tracing
 
     configure_logging(settings, takes_printed=True)
+    check_tracing(settings)
 
     async def open_once() -> None:
         await Database.initialize(settings.doc_db_url)
@@ -149,20 +154,3 @@ def _ending_well() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _shared_metrics(processes: int) -> Generator[None]:
-    """A folder into which several processes count, so that each can answer for all."""
-    import tempfile
-
-    name = "PROMETHEUS_MULTIPROC_DIR"
-    if processes == 1 or name in os.environ:
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="soliplex-metrics-") as folder:
-        os.environ[name] = folder
-        try:
-            yield
-        finally:
-            del os.environ[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +13,9 @@ from soliplex.ingester.cli.output import echo
 if TYPE_CHECKING:
     import asyncio
 
+    from soliplex.ingester.lib.config import Settings
+    from soliplex.ingester.lib.wf.runner import Worker
+
 
 async def worker(
     *,
@@ -18,27 +23,42 @@ async def worker(
         float | None, typer.Option(help="Seconds to let running steps finish. Default: WORKER_STOP_TIMEOUT_SECONDS.")
     ] = None,
     drain: Annotated[bool, typer.Option("--drain", help="Stop when nothing is left to do.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port of /metrics and /health; 0: a free one. Default: WORKER_METRICS_PORT."
+        ),
+    ] = None,
 ) -> None:
     """Run a worker until it is told to stop.
 
     SIGINT (Ctrl-C) or SIGTERM stops it gracefully: running steps may finish, the rest goes back. A second signal stops
     it at once. A worker that cannot go on says why and ends with exit code 1, so that a supervisor starts another.
     """
+    from soliplex.ingester.cli.counting import counted_together
+    from soliplex.ingester.lib.config import get_settings
+
+    settings = get_settings()
+    port = settings.worker_metrics_port if metrics_port is None else metrics_port
+    with nullcontext() if port is None else counted_together():
+        await _work(settings, stop_timeout, port, drain=drain)
+
+
+async def _work(settings: Settings, stop_timeout: float | None, port: int | None, *, drain: bool) -> None:
     import asyncio
 
     from soliplex.ingester.cli.database import PATIENCE_OF_WORKERS, open_database
     from soliplex.ingester.cli.stopping import stopping_on_signals
-    from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging
-    from soliplex.ingester.lib.wf.runner import Worker, at_work
+    from soliplex.ingester.lib.wf.runner import at_work
 
-    settings = get_settings()
     configure_logging(settings, takes_printed=True)
     with stopping_on_signals(second=_say_that_others_take_over) as stopping:
         seconds = stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds
         async with (
             open_database(patience=PATIENCE_OF_WORKERS, stopping=stopping),
-            at_work(Worker(), stop_timeout=seconds) as running,
+            at_work(_worker(port), stop_timeout=seconds) as running,
+            _shown(running, settings, port),
         ):
             pools = ", ".join(f"{name}={size}" for name, size in running.config.consumers.items())
             echo(f"worker {running.id} is running ({pools}); Ctrl-C stops it")
@@ -48,6 +68,27 @@ async def worker(
             if watcher is not None:
                 watcher.cancel()
     echo("stopped")
+
+
+def _worker(port: int | None) -> Worker:
+    from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
+    from soliplex.ingester.lib.wf.runner import Worker
+
+    return Worker(metrics=None if port is None else PrometheusMetrics())
+
+
+@asynccontextmanager
+async def _shown(worker: Worker, settings: Settings, port: int | None) -> AsyncGenerator[None]:
+    """Let the worker be asked for its metrics and its health, where a port is given."""
+    if port is None:
+        yield
+        return
+    from soliplex.ingester.lib.wiring import current_wiring
+    from soliplex.ingester.server.watching import shown
+
+    async with shown(worker, current_wiring(), settings.worker_metrics_host, port) as address:
+        echo(f"metrics at {address}/metrics")
+        yield
 
 
 def _say_that_others_take_over() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from soliplex.ingester.installation.file_pieces import pieces_of
 from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.overview import MOST_GROUPS, MOST_ROWS, UNDER_WAY, Overview, Told
 from soliplex.ingester.installation.values import (
     Changes,
     Failure,
@@ -46,7 +47,8 @@ from soliplex.ingester.lib.answers import (
 )
 from soliplex.ingester.lib.errors import ConflictError, InvalidInputError
 from soliplex.ingester.lib.meanwhile import meanwhile
-from soliplex.ingester.lib.models import Database, RunStatus, Scope, WebhookStatus
+from soliplex.ingester.lib.models import Database, RunGroup, RunStatus, Scope, WebhookStatus
+from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.operations.versions import is_known
@@ -214,6 +216,26 @@ class LocalInstallation:
 
     async def group(self, group_id: int) -> Group:
         return Group.of((await views.get_run_group(group_id)).model_dump())
+
+    async def overview(self) -> Overview:
+        workers = await views.list_workers(paging=views.Paging(1, MOST_ROWS))
+        locks = await views.list_locks(paging=views.Paging(1, MOST_ROWS))
+        groups, count = await self._active_groups()
+        return Told(
+            at=utcnow(),
+            queues=[asdict(each) for each in await views.queue_depths()],
+            throughput=[asdict(each) for each in await views.throughput_by_type(views.Interval.MINUTE)],
+            workers=([asdict(each) for each in workers.items], workers.total),
+            locks=([each.model_dump() for each in locks.items], locks.total),
+            groups=([each.model_dump() for each in groups], count),
+            etas={each.id or 0: await views.eta_of_group(each.id or 0) for each in groups},
+            causes=[asdict(each) for each in (await views.failures_by_cause(interval=views.Interval.DAY)).causes],
+        ).overview()
+
+    async def _active_groups(self) -> tuple[list[RunGroup], int]:
+        paging = views.Paging(1, MOST_GROUPS)
+        pages = [await views.list_run_groups(status=status, paging=paging) for status in UNDER_WAY]
+        return [group for page in pages for group in page.items][:MOST_GROUPS], sum(page.total for page in pages)
 
     async def coverage(self, group_id: int) -> GroupCoverage:
         return await operations.group_coverage(group_id)

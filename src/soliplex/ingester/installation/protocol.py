@@ -24,6 +24,7 @@ from soliplex.ingester.installation.values import (
 )
 
 if TYPE_CHECKING:
+    from soliplex.ingester.installation.overview import Overview
     from soliplex.ingester.lib.answers import (
         Accepted,
         AuditRecord,
@@ -151,6 +152,10 @@ class Installation(Target, Protocol):
         ...
 
     async def group(self, group_id: int) -> Group: ...
+
+    async def overview(self) -> Overview:
+        """What goes on now: steps by type, workers, locks, groups that have not ended, what failed within a day."""
+        ...
 
     async def eta(self, group_id: int) -> GroupEta | None:
         """When the group will have ended; None if the installation cannot say."""

@@ -22,6 +22,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from soliplex.ingester.installation.file_pieces import pieces_of
 from soliplex.ingester.installation.files import LocalFile
 from soliplex.ingester.installation.multipart import Form
+from soliplex.ingester.installation.overview import Overview
+from soliplex.ingester.installation.overview_by_routes import overview_by_routes
 from soliplex.ingester.installation.values import (
     Changes,
     Failure,
@@ -298,6 +300,9 @@ class RemoteInstallation:
 
     async def group(self, group_id: int) -> Group:
         return _group(await self._json("GET", f"/workflow/run-groups/{group_id}"))
+
+    async def overview(self) -> Overview:
+        return await overview_by_routes(self._json, self.eta)
 
     async def coverage(self, group_id: int) -> GroupCoverage:
         try:

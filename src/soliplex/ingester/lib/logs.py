@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TextIO, override
 
 from soliplex.ingester.lib.config import GeneralSettings
+from soliplex.ingester.lib.log_facts import facts_now
 from soliplex.ingester.lib.printed import Taken, record_in, release_printed
 from soliplex.ingester.lib.visible import visible, visible_lines
 
@@ -64,6 +65,7 @@ def _formatter(settings: GeneralSettings) -> logging.Formatter:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _with_extra,
+        _with_facts,
         _without_colours,
         structlog.processors.format_exc_info,
     ]
@@ -182,6 +184,13 @@ def _with_extra(_logger: object, _method: str, event: structlog.typing.EventDict
     for name, value in () if record is None else vars(record).items():
         if name not in _OF_EVERY_RECORD and event.get(name) is not value:
             event[f"{name}_" if name in event else name] = value
+    return event
+
+
+def _with_facts(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The step, run and document that are worked on, unless the record speaks of others."""
+    for name, value in facts_now().items():
+        event.setdefault(name, value)
     return event
 
 

@@ -6,8 +6,8 @@
     what we show ourselves ──▶ `Taken.err`, where descriptor 2 led before
 
 Processes that are started meanwhile inherit the pipe, and an environment variable which says that somebody reads them:
-they write their log as JSON then, so that each record keeps its level. Imports nothing but the standard library, since
-every such process imports it.
+they write their log as JSON then, so that each record keeps its level. Imports next to nothing but the standard
+library, since every such process imports it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO, override
+
+from soliplex.ingester.lib.log_facts import facts_now
 
 READ: Final = "SOLIPLEX_PRINTED_LINES_ARE_READ"
 """The variable that tells a process, in its environment, that what it prints is taken for the log."""
@@ -136,20 +138,29 @@ class RecordAsJson(logging.Formatter):
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "pid": record.process,
         }
+        told |= {name: value for name, value in facts_now().items() if name not in told}
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
         return json.dumps(told, ensure_ascii=False)
 
 
+class _RecordAsText(logging.Formatter):
+    """A record for people, with what was worked on at its end."""
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        facts = " ".join(f"{name}={value}" for name, value in facts_now().items())
+        return f"{super().formatMessage(record)} {facts}" if facts else super().formatMessage(record)
+
+
 def log_in_process(level: int) -> None:
     """Set up the log of a process that handlers run in: for whoever reads it, else for people."""
-    if READ not in os.environ:
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(RecordAsJson())
+    handler, is_read = logging.StreamHandler(), READ in os.environ
+    as_text = _RecordAsText("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(RecordAsJson() if is_read else as_text)
     logging.basicConfig(level=level, handlers=[handler])
-    logging.captureWarnings(capture=True)
+    if is_read:
+        logging.captureWarnings(capture=True)
 
 
 def record_in(line: str) -> dict[str, Any] | None:

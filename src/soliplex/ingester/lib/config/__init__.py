@@ -20,6 +20,7 @@ from soliplex.ingester.lib.config.areas import (
     SegmenterSettings,
     ServerSettings,
     StorageSettings,
+    TraceSettings,
     WorkerSettings,
     WorkflowSettings,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "StorageSettings",
+    "TraceSettings",
     "WorkerSettings",
     "WorkflowSettings",
     "get_settings",

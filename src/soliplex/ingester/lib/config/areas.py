@@ -26,6 +26,7 @@ from soliplex.ingester.lib.config.checks import (
     split_items,
     store_name,
     targets,
+    trace_url,
     upper_case,
 )
 from soliplex.ingester.lib.config.database_url import normalise_database_url
@@ -315,6 +316,16 @@ class WorkerSettings(BaseSettings):
     worker_stop_timeout_seconds: SecondsOrNone = Field(
         default=30, description="Seconds a stopping worker gives its running steps before it hands them back."
     )
+    worker_metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
+        default=None,
+        description="Port at which `si-cli worker` answers `/metrics`, `/health` and `/health/ready`; 0 takes a free "
+        "one. Unset, it listens nowhere.",
+    )
+    worker_metrics_host: Text = Field(
+        default="127.0.0.1",
+        description="Address of that port; `0.0.0.0` is every one of this machine. Keys and TRUSTED_HOSTS hold there, "
+        "too.",
+    )
     step_timeout_seconds: SecondsOrNone = Field(
         default=3600,
         description="Longest one attempt at a step may take, unless the workflow says otherwise; 0 means no limit.",
@@ -346,6 +357,25 @@ class WorkerSettings(BaseSettings):
     history_retention_by_workflow: DaysByName = Field(
         default=(),
         description="Days for single workflows in place of HISTORY_RETENTION_DAYS, such as `fetch=7,nightly=30`.",
+    )
+
+
+class TraceSettings(BaseSettings):
+    """Where traces of runs go, for OpenTelemetry, and where a person looks at them."""
+
+    trace_endpoint: HttpAddress | None = Field(
+        default=None,
+        description="OTLP receiver over HTTP, such as `http://localhost:4318`, that workers send a trace of each run "
+        "to; unset, nothing is traced. Needs the extra `otel`. OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and "
+        "OTEL_RESOURCE_ATTRIBUTES are read from the environment.",
+    )
+    trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1, description="Share of runs that are traced, from 0 to 1. Every worker chooses the same runs."
+    )
+    trace_url_template: Annotated[HttpAddress, AfterValidator(trace_url)] | None = Field(
+        default=None,
+        description="Address of a page that shows a trace, with `{trace_id}` in it, such as "
+        "`http://localhost:16686/trace/{trace_id}`; runs are linked to it.",
     )
 
 

@@ -139,6 +139,13 @@ def targets(items: tuple[str, ...]) -> tuple[str, ...]:
     return items
 
 
+def trace_url(value: str) -> str:
+    """Refuse an address that would be the same for every trace."""
+    if "{trace_id}" not in value:
+        raise Unfit("has no {trace_id} in it", "write it as http://host/trace/{trace_id}")
+    return value
+
+
 def _is_network(text: str) -> bool:
     try:
         ip_network(text)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import random
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
+from soliplex.ingester.lib.log_facts import working_on
 from soliplex.ingester.lib.models import Database, Isolation, RunStatus
 from soliplex.ingester.lib.models.transactions import json_of, single
 from soliplex.ingester.lib.storable import holds_escaped_nul
@@ -58,6 +59,7 @@ from soliplex.ingester.lib.wf.references import KEY, is_large, may_refer
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.task_queues import SentTask, method_of
+from soliplex.ingester.lib.wf.underway import Underway
 from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait, Wish, check_duration
 from soliplex.ingester.lib.wf.work import (
     SUBFLOW,
@@ -71,6 +73,9 @@ from soliplex.ingester.lib.wf.work import (
     Released,
     Result,
 )
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.wf.tracing.spans import Tracing
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +106,7 @@ class Executor:
         clock: Clock,
         patience: timedelta = timedelta(),
         probe: Probe | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._processes = processes
         self._patience = patience
@@ -109,15 +115,27 @@ class Executor:
         self._clock = clock
         self._probe = probe or NoProbe()
         self._is_probed = probe is not None
+        self._tracing = tracing
         self._deadlines = Deadlines()
 
     async def execute(self, steps: Sequence[ClaimedStep]) -> list[Result]:
         """One attempt of each step: in one call if the handler takes many, else one after the other by the caller."""
+        underway = Underway(steps)
+        before = working_on.set(underway)
+        try:
+            return await self._execute(steps)
+        finally:
+            underway.end()
+            working_on.reset(before)
+
+    async def _execute(self, steps: Sequence[ClaimedStep]) -> list[Result]:
         started_at = self._clock()
         decided = await decide(steps, started_at, self._patience)
         if not decided.to_call or decided.definition is None:
             return decided.results
-        return [*decided.results, *await self._attempt(decided.to_call, decided.definition, started_at)]
+        attempt = self._attempt(decided.to_call, decided.definition, started_at)
+        results = await (attempt if self._tracing is None else self._tracing.traced(decided.to_call, attempt))
+        return [*decided.results, *results]
 
     async def _attempt(
         self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime

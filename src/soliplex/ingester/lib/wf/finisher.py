@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import count
@@ -128,7 +129,7 @@ class Finisher:
             if following is not None:
                 self._doubts.add(following.lease)  # the steps that were claimed along may have reached no pool
         try:
-            self._count(finished)
+            self.count(finished)
         except Exception:  # noqa: BLE001  as above
             _log.exception("results are recorded, but could not be counted")
 
@@ -155,7 +156,8 @@ class Finisher:
         if self._probe is not None:
             await self._probe.reach(point)
 
-    def _count(self, finished: Finished) -> None:
+    def count(self, finished: Finished) -> None:
+        """Count what a transaction has recorded."""
         for name, ids in (
             ("step_completed", finished.completed),
             ("step_error", finished.errored),
@@ -166,3 +168,7 @@ class Finisher:
                 self._metrics.incr(name, len(ids))
         if finished.lost:
             self._metrics.incr("lease_lost", len(finished.lost), phase="finish")
+        for status, count_of_runs in Counter(finished.ended_runs.values()).items():
+            self._metrics.incr("run_ended", count_of_runs, status=status)
+        for seconds in finished.ended_groups.values():
+            self._metrics.observe("group_duration", seconds)

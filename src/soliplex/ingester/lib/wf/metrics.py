@@ -1,8 +1,8 @@
 """What the engine counts and times. The worker takes anything that speaks the `Metrics` protocol.
 
 Counters: claim_attempts, claim_success, claim_idle, claim_error, claim_lost_race, step_completed, step_error,
-step_failed, step_released, step_reset_by_reaper, worker_reaped, lease_lost, resource_lock_swept. Histograms, in
-seconds: claim_duration, step_duration.
+step_failed, step_released, step_reset_by_reaper, worker_reaped, lease_lost, resource_lock_swept, run_ended.
+Histograms, in seconds: claim_duration, step_duration, group_duration.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ COUNTERS: Final[dict[str, str]] = {
     "worker_reaped": "Dead workers that were reaped.",
     "lease_lost": "Results dropped because another worker owned the step.",
     "resource_lock_swept": "Expired resource locks that were removed.",
+    "run_ended": "Runs whose end a worker has recorded.",
 }
 HISTOGRAMS: Final[dict[str, str]] = {
     "claim_duration": "Wall time of a claim.",
-    "step_duration": "Wall time of a step's handler.",
+    "step_duration": "Wall time of a step's handler; of steps that share a call, their share of it.",
+    "group_duration": "Wall time from the creation of a run group to its end.",
 }
 LABELS: Final[dict[str, tuple[str, ...]]] = {
     "claim_attempts": ("pool",),
@@ -42,7 +44,12 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "claim_duration": ("pool",),
     "step_duration": ("step_type",),
     "lease_lost": ("phase",),
+    "run_ended": ("status",),
 }
+_BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800)
+_LONG_BUCKETS: Final = (1, 10, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600, 7 * 24 * 3600)
+BUCKETS: Final[dict[str, tuple[float, ...]]] = {"group_duration": _LONG_BUCKETS}
+"""Those of a histogram that has others than `_BUCKETS`."""
 
 
 class Metrics(Protocol):
@@ -111,9 +118,8 @@ def _register(registry: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return f"soliplex_{name}", text, LABELS.get(name, ())
 
     counters = {name: prometheus.Counter(*names(name, text), registry=registry) for name, text in COUNTERS.items()}
-    buckets = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800)
     histograms = {
-        name: prometheus.Histogram(*names(name, text), registry=registry, buckets=buckets)
+        name: prometheus.Histogram(*names(name, text), registry=registry, buckets=BUCKETS.get(name, _BUCKETS))
         for name, text in HISTOGRAMS.items()
     }
     return counters, histograms

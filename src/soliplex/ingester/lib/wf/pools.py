@@ -371,7 +371,7 @@ class ConsumerPool:
                 results = await self._while_held(call, self._services.executor.execute(call), rest=calls[number + 1 :])
                 if results is not None:
                     self._services.finisher.submit(results)
-                    self._note_duration(call[0].type, (time.perf_counter() - started) / len(call))
+                    self._note_duration(call[0].type, (time.perf_counter() - started) / len(call), len(call))
         finally:
             if steps[0].resource_key is not None:
                 self.leases_with_lock.discard(steps[0].lease)
@@ -413,13 +413,15 @@ class ConsumerPool:
                 self._to_cancel.difference_update(holdings)
                 _forget_cancellations(task)  # steps were cancelled, not this slot
 
-    def _note_duration(self, step_type: str, seconds: float) -> None:
+    def _note_duration(self, step_type: str, seconds: float, steps: int) -> None:
+        """Note how long each of so many steps has taken."""
         typical = max(seconds, self._typical * FORGETTING)
         if typical != self._typical:
             self._typical = typical
             by_time = math.floor(self.size * HORIZON / typical)
             self._ahead = min(self._services.batch_size, max(by_time, self.size * (self._call_size - 1)))
-        self._services.metrics.observe("step_duration", seconds, step_type=step_type)
+        for _ in range(steps):
+            self._services.metrics.observe("step_duration", seconds, step_type=step_type)
 
     def _release(self, steps: list[ClaimedStep]) -> None:
         self._services.finisher.submit(

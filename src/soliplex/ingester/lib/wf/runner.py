@@ -55,6 +55,7 @@ from soliplex.ingester.lib.wf.pools import ConsumerPool, Holding, PoolServices
 from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.progress import BETWEEN_WRITES, Reports, write_reports
+from soliplex.ingester.lib.wf.tracing import tracing_of
 from soliplex.ingester.lib.wf.wakeup import SIGNALS, Doorbell
 from soliplex.ingester.lib.wiring import current_wiring
 
@@ -146,6 +147,7 @@ class Worker:
             timeout=self.config.step_timeout,
             patience=timedelta(seconds=self.config.step_patience),
         )
+        self._tracing = self._wiring.made(tracing_of)
         self._finisher = Finisher(
             metrics=self._metrics,
             probe=probe,
@@ -232,6 +234,9 @@ class Worker:
             self._every(START_DUE_EVERY, "schedules", self._start_due),
             self._every(GIVE_MEMORY_BACK_EVERY, "give memory back", self._give_memory_back),
         ]
+        if self._tracing is not None:
+            traces = Duty(name="traces", round=self._tracing.send_runs, is_over=self._leaving.is_set)
+            self._recurring.append(start(traces))
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
 
     async def stop(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109  the time in-flight steps are given
@@ -252,12 +257,15 @@ class Worker:
         self._from_others.ring()  # nor need whoever waits for it
         self._signal_bell.ring()
         self._reports.wake()
+        if self._tracing is not None:
+            self._tracing.wake()
         await self._duties.end(
             self._recurring, 5.0
         )  # a check-in that is cancelled may yet be made, after the check-out
         await self._bus.drain(min(timeout, 5.0))
         await self._duties.end(self._finishing)
         await self._processes.stop()
+        await self._send_traces()
         await self._leave()
         _log.info("worker %s stopped", self.id)
 
@@ -268,6 +276,16 @@ class Worker:
                 await self._finisher.drain()
         except TimeoutError:
             _log.warning("worker %s leaves results unrecorded: their steps go back", self.id)
+
+    async def _send_traces(self) -> None:
+        """Send what is traced and not sent yet. A receiver or database that is away keeps nobody from stopping."""
+        if self._tracing is None:
+            return
+        try:
+            await self._tracing.send_ended_runs()
+        except TROUBLES_OF_THE_DATABASE as exc:
+            _log.warning("worker %s leaves the spans of runs unsent: %s", self.id, exc)
+        await self._tracing.flush()
 
     async def _leave(self) -> None:
         try:
@@ -288,6 +306,7 @@ class Worker:
             clock=self._clock,
             patience=timedelta(seconds=self.config.step_patience),
             probe=self._probe,
+            tracing=self._tracing,
         )
         services = PoolServices(
             worker_id=self.id,
@@ -334,6 +353,7 @@ class Worker:
         self._signal_rings_seen = await self._signal_bell.wait(self._signal_rings_seen, self.config.poll_interval)
         while (finished := await deliver_signals(now=self._clock())) is not None:
             self._on_finished(finished)
+            self._finisher.count(finished)
             if await self._is_leaving_within(BETWEEN_LOOKS_FOR_SIGNALS):
                 return
 
@@ -362,6 +382,8 @@ class Worker:
             self._bus.wake()
         if finished.has_signals:
             self._signal_bell.ring()
+        if self._tracing is not None and finished.ended_runs:
+            self._tracing.note_ends(finished.ended_runs)
         for pool in self._pools:
             pool.look_again()
 
@@ -432,6 +454,7 @@ class Worker:
     async def _end_overdue_runs(self) -> None:
         while (finished := await operations.end_overdue_runs(now=self._clock())) is not None:
             self._on_finished(finished)
+            self._finisher.count(finished)
             await self._stop_what_is_not_wanted()
 
     async def _cancel_orphaned_runs(self) -> None:

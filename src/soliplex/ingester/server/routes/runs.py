@@ -8,10 +8,11 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, computed_field
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.answers import Waiting
+from soliplex.ingester.lib.config import TraceSettings
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import (
     DocumentInfo,
@@ -25,6 +26,7 @@ from soliplex.ingester.lib.models import (
 from soliplex.ingester.lib.operations import Activity, FailedRun, documents_of
 from soliplex.ingester.lib.pieces import ROWS, in_pieces, json_array_in_pieces
 from soliplex.ingester.lib.wf import operations, views
+from soliplex.ingester.lib.wf.tracing.ids import trace_ids_of
 from soliplex.ingester.lib.wf.views import Causes, FailedAttempt, Interval, Page, RunGraph, TaskNode
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import (
@@ -67,7 +69,7 @@ IncludeDocInfo = Annotated[bool, Query(description="With the document of each ru
 class RunDetails(BaseModel):
     """A run, and its steps in their order."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
 
     id: int
     workflow_definition_id: str
@@ -86,7 +88,15 @@ class RunDetails(BaseModel):
     input: Any = None
     output: Any = None
     duration: float | None
+    trace_url: str | None = None
+    """Where to look at the run's trace, by TRACE_URL_TEMPLATE; null where the run is not traced."""
     steps: list[RunStep] = Field(default_factory=list[RunStep])
+
+    @computed_field
+    @property
+    def trace_id(self) -> str:
+        """The id of the run's trace, which it has if it is traced."""
+        return trace_ids_of(self.id, self.created_date).hex
 
 
 class Retried(BaseModel):
@@ -230,10 +240,19 @@ async def list_runs_of_batch(
 
 
 @router.get("/runs/{run_id}", summary="A run with its steps", response_model=RunDetails, responses=error_answers(404))
-async def get_run(run_id: BigId) -> Any:
-    run = RunDetails.model_validate(await views.get_run(run_id)).model_dump_json(exclude={"steps"}).encode()
+async def get_run(run_id: BigId, request: Request) -> Any:
+    found = await views.get_run(run_id)
+    traced_at = {"trace_url": _page_of_trace(found, request.app.state.settings)}
+    details = RunDetails.model_validate(found).model_copy(update=traced_at)
+    run = details.model_dump_json(exclude={"steps"}).encode()
     steps = (await views.made_of_steps([run_id], _STEP.dump_json))[run_id]
     return json_answer([run[:-1], b',"steps":', *await json_array_in_pieces(steps, bytes), b"}"])
+
+
+def _page_of_trace(run: WorkflowRun, settings: TraceSettings) -> str | None:
+    ids, template = trace_ids_of(run.id or 0, run.created_date), settings.trace_url_template
+    is_traced = settings.trace_endpoint is not None and ids.is_sampled(settings.trace_sample_ratio)
+    return template.replace("{trace_id}", ids.hex) if template and is_traced else None
 
 
 @router.get(

@@ -24,11 +24,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from soliplex.ingester.lib.log_facts import process_works_on
 from soliplex.ingester.lib.printed import log_in_process
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import pickles
 from soliplex.ingester.lib.wf.isolation.stopping import listen_for_stop, stop_requested
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup, receive, send
+from soliplex.ingester.lib.wf.tracing import within_carried_span
 from soliplex.ingester.lib.wiring import unpack_settings
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -66,12 +68,13 @@ def _serve(connection: socket.socket, runner: asyncio.Runner) -> None:
 
 def _answer(body: memoryview | bytes, connection: socket.socket, runner: asyncio.Runner) -> Frame:
     try:
-        method, arguments = pickles.load_call(body)
-        context = copy_context()  # what a handler sets in its context is not seen by the next handler
-        result = context.run(_function(method), **arguments)
-        if inspect.isawaitable(result):
-            result = runner.run(_until_stop(result, connection), context=context)
-        return Frame(Kind.DONE, pickles.dump_result(method, result))
+        method, arguments, carried = pickles.load_call(body)
+        with process_works_on(carried.facts), within_carried_span(carried.span):
+            context = copy_context()  # what a handler sets in its context is not seen by the next handler
+            result = context.run(_function(method), **arguments)
+            if inspect.isawaitable(result):
+                result = runner.run(_until_stop(result, connection), context=context)
+            return Frame(Kind.DONE, pickles.dump_result(method, result))
     except MemoryError:
         return Frame(Kind.OUT_OF_MEMORY)
     except SystemExit:

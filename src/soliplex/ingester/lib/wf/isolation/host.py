@@ -23,6 +23,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from soliplex.ingester.lib.log_facts import facts_now
 from soliplex.ingester.lib.wf.errors import (
     EngineError,
     HandlerCrashed,
@@ -33,6 +34,7 @@ from soliplex.ingester.lib.wf.errors import (
 from soliplex.ingester.lib.wf.isolation import pickles
 from soliplex.ingester.lib.wf.isolation.connection import Answer, Connection
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, Setup
+from soliplex.ingester.lib.wf.tracing import carried_span
 from soliplex.ingester.lib.wiring import packed_settings
 
 # The search path comes as arguments: what the worker can import, the handler's process can. The main module is not
@@ -122,7 +124,8 @@ class HandlerProcess:
         timeout: float | None,  # noqa: ASYNC109  kept by stages, of which asyncio.timeout knows none
     ) -> object:
         """Call a handler; gives its result, or raises what it raised."""
-        answer = self._connection.ask(Frame(Kind.CALL, pickles.dump_call(method, arguments)))
+        carried = pickles.Carried(facts_now(), carried_span())
+        answer = self._connection.ask(Frame(Kind.CALL, pickles.dump_call(method, arguments, carried)))
         self._calls += 1
         with self._memory_watched():
             try:

@@ -13,11 +13,22 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, override
+from typing import Any, Final, NamedTuple, override
 
+from soliplex.ingester.lib.log_facts import Facts
 from soliplex.ingester.lib.wf.errors import HandlerError, PermanentError
 
 loads = pickle.loads
+
+
+class Carried(NamedTuple):
+    """What goes along with a call: what is worked on, for the log, and what is traced."""
+
+    facts: Facts
+    span: str | None
+
+
+NOTHING: Final = Carried({}, None)
 
 
 def dumps(value: object) -> memoryview:
@@ -26,17 +37,17 @@ def dumps(value: object) -> memoryview:
     return buffer.getbuffer()
 
 
-def dump_call(method: str, arguments: Mapping[str, object]) -> memoryview:
+def dump_call(method: str, arguments: Mapping[str, object], carried: Carried = NOTHING) -> memoryview:
     """Pickle a call; an argument that does not let itself be pickled is named."""
     try:
-        return dumps((method, dict(arguments)))
+        return dumps((method, dict(arguments), carried))
     except MemoryError:
         raise
     except Exception as exc:
         raise PermanentError(f"{_culprit(arguments)} of handler {method!r} cannot be pickled: {exc}") from exc
 
 
-def load_call(body: memoryview | bytes) -> tuple[str, dict[str, Any]]:
+def load_call(body: memoryview | bytes) -> tuple[str, dict[str, Any], Carried]:
     with _permanent("the arguments cannot be unpickled in the handler's process"):
         return loads(body)
 

@@ -3,7 +3,8 @@
     worker                          process
     SETUP  limits, settings    ->
                                <-   DONE
-    CALL   method, arguments   ->
+    CALL   method, arguments,
+           what is worked on   ->
     STOP   (if it must end)    ->
                                <-   DONE result | FAILED exception | OUT_OF_MEMORY
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import to_sqlite_text, utcnow
 from soliplex.ingester.lib.models.statements import Json, to_json
-from soliplex.ingester.lib.models.transactions import Link, Row, Script
+from soliplex.ingester.lib.models.transactions import Link, Row, Script, datetime_of
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.events import Outbox
 from soliplex.ingester.lib.wf.operations.belonging import groups_ended
@@ -68,7 +68,8 @@ class Finished:
     ready: dict[str, int] = field(default_factory=dict[str, int])
     """Types of which steps became ready, with the highest priority among them."""
     ended_runs: dict[int, str] = field(default_factory=dict[int, str])
-    ended_groups: set[int] = field(default_factory=set[int])
+    ended_groups: dict[int, float] = field(default_factory=dict[int, float])
+    """Groups that have ended, and the seconds since each was created."""
     cancelled: int = 0
     """Steps that waited and were cancelled."""
     freed_keys: set[str] = field(default_factory=set[str])
@@ -571,7 +572,8 @@ class Settlement:
         rows = yield SQL.advance_groups(groups=Json(packed), now=self.now)
         ended_groups = [group for group in rows if group["remaining_runs"] == 0]
         for group in ended_groups:
-            self.finished.ended_groups.add(group["id"])
+            created = datetime_of(group, "created_date") or self.now
+            self.finished.ended_groups[group["id"]] = (self.now - created).total_seconds()
             workflow_id = group["workflow_definition_id"]
             self._outbox.add(LifeCycleEvent.GROUP_END, workflow_id=workflow_id, group_id=group["id"])
         yield from groups_ended(ended_groups, self.now)

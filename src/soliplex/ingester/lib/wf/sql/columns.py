@@ -53,6 +53,7 @@ RUN_COLUMNS: Final = (
     "cancel_requested_at",
     "definition_id",
     "run_key",
+    "created_date",
 )
 """What a worker needs to know of the run of a step that it has claimed."""
 

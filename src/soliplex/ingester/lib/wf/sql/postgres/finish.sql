@@ -83,7 +83,7 @@ UPDATE rungroup
        status_date = CASE WHEN remaining_runs > x.ended THEN status_date ELSE CAST(:now AS timestamptz) END,
        completed_date = CASE WHEN remaining_runs > x.ended THEN NULL ELSE CAST(:now AS timestamptz) END
   FROM x WHERE rungroup.id = x.group_id
-RETURNING rungroup.id, workflow_definition_id, batch_id, status, remaining_runs;
+RETURNING rungroup.id, workflow_definition_id, batch_id, status, remaining_runs, created_date;
 
 -- PostgreSQL reads JSON as typed records.
 -- :name insert_events

@@ -107,3 +107,11 @@ SELECT parent_step_id, id FROM workflowrun
 -- :name count_tasks_by_status
 SELECT parent_step_id, status, count(*) AS tasks FROM runstep WHERE parent_step_id {among ids}
  GROUP BY parent_step_id, status;
+
+-- :name runs_to_trace
+SELECT r.id, r.workflow_definition_id, r.run_group_id, r.batch_id, r.doc_id, r.status, r.status_message,
+       r.created_date, r.start_date, r.completed_date, p.id AS parent_run_id, p.created_date AS parent_created_date
+  FROM workflowrun r
+  LEFT JOIN runstep s ON s.id = r.parent_step_id
+  LEFT JOIN workflowrun p ON p.id = s.workflow_run_id
+ WHERE r.id {among ids};

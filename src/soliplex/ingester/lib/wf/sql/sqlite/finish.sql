@@ -82,7 +82,7 @@ UPDATE rungroup
        completed_date = CASE WHEN remaining_runs > json_extract(x.value, '$.ended') THEN NULL ELSE :now END
   FROM json_each(:groups) x
  WHERE rungroup.id = json_extract(x.value, '$.id')
-RETURNING id, workflow_definition_id, batch_id, status, remaining_runs;
+RETURNING id, workflow_definition_id, batch_id, status, remaining_runs, created_date;
 
 -- What the event tells stands in status_meta as well: a delivery that fails puts its own trouble into status_message.
 -- SQLite takes JSON apart by paths.
