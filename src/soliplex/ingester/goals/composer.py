@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from soliplex.ingester.goals.decomposers import Decomposer
 from soliplex.ingester.goals.errors import GoalError
-from soliplex.ingester.goals.orchestrator import GoalResult, Orchestrator
-from soliplex.ingester.goals.task_graph import TaskGraph
+from soliplex.ingester.goals.orchestrator import GoalResult, NewGoal, Orchestrator, executed
+from soliplex.ingester.goals.task_graph import TaskGraph, tasks_of
 from soliplex.ingester.lib.wf.flows.functions import Function
 
 type Steps = Mapping[str, Function | str]
@@ -38,14 +38,8 @@ class WorkflowComposer:
         timeout: float = 300,  # noqa: ASYNC109
     ) -> GoalResult:
         """Execute a graph that was made before."""
-        tasks = [{key: value for key, value in task.items() if value is not None} for task in graph["tasks"].values()]
-
-        def made_before(goal: str) -> object:
-            del goal
-            return tasks
-
-        goal = graph.get("goal") or "a task graph"
-        return await Orchestrator.execute_goal(goal, made_before, steps, timeout=timeout, max_parallel=max_parallel)
+        new = NewGoal(goal=graph.get("goal") or "a task graph", tasks=tasks_of(graph), steps=steps, timeout=timeout)
+        return await executed(new, timeout=timeout, max_parallel=max_parallel)
 
     @staticmethod
     async def compose_multiple_workflows(

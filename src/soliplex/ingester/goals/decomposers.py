@@ -23,6 +23,12 @@ _SYSTEM: Final = (
     "the tasks it depends on, a kind and params. Use as few tasks as will do, and no circle of dependencies."
 )
 
+SHIPPED_SAYINGS: Final = (
+    "ingest (params: path, include), parse (path, include), segment (path, include), search (text, limit), "
+    "webhook (url), http (url, method, body), shell (command). Include is a pattern such as *.pdf. Use no other kinds"
+)
+"""What a model is told of the shipped steps."""
+
 
 class _AnsweredTask(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -56,7 +62,7 @@ class LlmDecomposer:
         settings = current_wiring().settings
         chat = self._chat or open_chat(settings)
         if chat is None:
-            raise GoalError("decomposer", "needs a language model; set LLM_BACKEND, or use RuleDecomposer")
+            raise no_model()
         system = f"{_SYSTEM} Kinds of tasks: {self._kinds}." if self._kinds else _SYSTEM
         seconds = self._timeout or settings.orchestrator_timeout_seconds
         try:
@@ -128,4 +134,20 @@ def _told(task: _AnsweredTask) -> dict[str, Any]:
 
 
 by_rules: Final = RuleDecomposer()
-"""The decomposer of commands and of HTTP, under an address that any worker can import."""
+by_llm: Final = LlmDecomposer(kinds=SHIPPED_SAYINGS)
+by_rules_and_llm: Final = HybridDecomposer(by_llm, by_rules)
+SHIPPED: Final = {"rules": "by_rules", "llm": "by_llm", "hybrid": "by_rules_and_llm"}
+"""The decomposers of commands and of HTTP: names in this module, from which any worker can import them."""
+
+
+def shipped_decomposer(name: str) -> Decomposer:
+    """The decomposer of this name. GoalError: there is none, or it needs a language model that is not set up."""
+    if name not in SHIPPED:
+        raise GoalError("decomposer", f"is {name!r}; give one of {', '.join(SHIPPED)}")
+    if name == "llm" and open_chat(current_wiring().settings) is None:
+        raise no_model()
+    return globals()[SHIPPED[name]]
+
+
+def no_model() -> GoalError:
+    return GoalError("decomposer", "needs a language model; set LLM_BACKEND, or use RuleDecomposer (`rules`)")

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import uuid4
 
 from soliplex.ingester.goals.decomposers import Decomposer, decomposed
 from soliplex.ingester.goals.errors import GoalError
+from soliplex.ingester.goals.sql import SQL
 from soliplex.ingester.goals.task_graph import TaskGraph, task_graph
-from soliplex.ingester.goals.tasks import USUAL_TIMEOUT, Functions, functions_of, step_of
+from soliplex.ingester.goals.tasks import FROM_OUTSIDE, USUAL_TIMEOUT, Functions, functions_of, step_of
+from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import INTERNAL, StepDefinition, WorkflowDefinition, workflow_from_steps
 from soliplex.ingester.lib.wf.flows import Executor, Run, calling
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, forget, imported, keep, kept
 from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
-from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
+from soliplex.ingester.lib.wf.runner import CATCH_ALL, Worker, WorkerConfig, at_work
 from soliplex.ingester.lib.wf.waiting import Subflow, check_duration
 from soliplex.ingester.lib.wiring import current_wiring
 
@@ -47,10 +51,15 @@ class GoalResult:
     error: str | None
     graph: TaskGraph | None
     """None until the goal was taken apart."""
+    flow_slug: str | None
+    """The flow of the tasks."""
     flow_run_id: int | None
     """The run whose steps are the tasks."""
     tasks: dict[str, str]
     """How each task stands: pending, started, completed, failed, cancelled."""
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 class Orchestrator:
@@ -86,7 +95,8 @@ class Orchestrator:
         timeout: float = USUAL_TIMEOUT,  # noqa: ASYNC109  of a task
     ) -> int:
         """Start the run of a goal, and give its id; workers execute it. The same key again: the same run."""
-        return (await _started(goal, decomposer, steps, key=key, timeout=timeout)).run_id
+        new = NewGoal(goal=goal, decomposer=decomposer, steps=steps, key=key, timeout=timeout)
+        return (await start(new)).run_id
 
     @staticmethod
     async def execute_goal(
@@ -99,66 +109,91 @@ class Orchestrator:
         max_parallel: int | None = None,
     ) -> GoalResult:
         """Execute a goal in this process, and tell what became of it. A goal that fails raises nothing."""
-        limit = check_duration("timeout", timeout)
-        settings = current_wiring().settings
-        config = (
-            WorkerConfig(consumers={"*": max_parallel})
-            if max_parallel
-            else WorkerConfig.from_settings(settings, step_patience=0)
-        )
-        started = await _started(goal, decomposer, steps, key=key, timeout=timeout)
-        try:
-            async with at_work(Worker(config), stop_timeout=settings.worker_stop_timeout_seconds):
-                with suppress(TimeoutError):
-                    await Executor.wait(started.run_id, limit)
-        finally:
-            for token in started.tokens:
-                forget(token)
-        result = await Orchestrator.goal_status(started.run_id)
-        if result.status == "started":
-            await Executor.cancel(started.run_id)
-            raise TimeoutError(f"the goal was not reached within {timeout:g} s; its run {started.run_id} is cancelled")
-        return result
+        new = NewGoal(goal=goal, decomposer=decomposer, steps=steps, key=key, timeout=timeout)
+        return await executed(new, timeout=timeout, max_parallel=max_parallel)
 
     @staticmethod
     async def goal_status(run_id: int) -> GoalResult:
         """How a goal fares."""
-        run = await Executor.status(run_id)
-        if run.workflow_slug != WORKFLOW_ID:
-            raise GoalError("run_id", f"{run_id} is a run of {run.workflow_slug!r}, and of no goal")
-        return await _result(run)
+        return (await goal_and_flow(run_id))[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewGoal:
+    """A goal to be started, with a decomposer or with its tasks."""
+
+    goal: str
+    decomposer: Decomposer | None = None
+    tasks: Sequence[Mapping[str, Any]] | None = None
+    """What a decomposer gave before: then none is asked."""
+    steps: Mapping[str, Function | str] | None = None
+    key: str | None = None
+    timeout: float = USUAL_TIMEOUT
+    """Longest that a task may take."""
+    is_from_outside: bool = False
+    """Whether a client of the server asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
+class StartedGoal:
+    """A goal that was started, and the tokens of functions that this process keeps for it."""
+
     run_id: int
     tokens: list[str]
 
 
-async def _started(
-    goal: str,
-    decomposer: Decomposer,
-    steps: Mapping[str, Function | str] | None,
-    *,
-    key: str | None,
-    timeout: float,  # noqa: ASYNC109  of a task
-) -> _Started:
-    if not goal.strip():
+async def start(new: NewGoal) -> StartedGoal:
+    """Start the run of a goal. GoalError: it is empty, or its tasks are no graph."""
+    if not new.goal.strip():
         raise GoalError("goal", "is empty; say what is to be done")
-    functions = functions_of(steps)
-    address = address_of(decomposer) or _address_of_value(decomposer)
-    own = None if address else keep({DECOMPOSE: decomposer})
+    functions = functions_of(new.steps, is_from_outside=new.is_from_outside)
+    decomposer = new.decomposer
+    if new.tasks is not None:
+        graph = task_graph(new.goal, new.tasks, max_depth=current_wiring().settings.orchestrator_max_depth)
+        flow_of(graph, functions, timeout=new.timeout)
+    address = None if decomposer is None else address_of(decomposer) or address_of_shipped(decomposer)
+    own = keep({DECOMPOSE: decomposer}) if decomposer is not None and address is None else None
     given = {
-        "goal": goal,
+        "goal": new.goal,
         "decomposer": address,
+        "tasks": new.tasks,
         "steps": dict(functions.addresses),
-        "steps_token": functions.token,
-        "task_timeout": timeout,
+        TOKEN: functions.token,
+        "task_timeout": new.timeout,
+        FROM_OUTSIDE: new.is_from_outside,
     }
     params = {TOKEN: own} if own else None
-    run = operations.NewRun(input=given, key=key, params=params)
+    # Every goal has a key, for there is an index of those that have one.
+    run = operations.NewRun(input=given, key=new.key or uuid4().hex, params=params)
     started = await operations.start_run(goal_workflow(is_local=own is not None), None, run)
-    return _Started(started.run_id, [token for token in (own, functions.token) if token])
+    return StartedGoal(started.run_id, [token for token in (own, functions.token) if token])
+
+
+async def executed(new: NewGoal, *, timeout: float, max_parallel: int | None = None) -> GoalResult:  # noqa: ASYNC109
+    """Execute a goal in this process, and tell what became of it."""
+    limit = check_duration("timeout", timeout)
+    settings = current_wiring().settings
+    started = await start(new)
+    try:
+        async with at_work(Worker(_config(max_parallel)), stop_timeout=settings.worker_stop_timeout_seconds):
+            with suppress(TimeoutError):
+                await Executor.wait(started.run_id, limit)
+    finally:
+        for token in started.tokens:
+            forget(token)
+    result = await Orchestrator.goal_status(started.run_id)
+    if result.status == "started":
+        await Executor.cancel(started.run_id)
+        raise TimeoutError(f"the goal was not reached within {timeout:g} s; its run {started.run_id} is cancelled")
+    return result
+
+
+def _config(max_parallel: int | None) -> WorkerConfig:
+    if max_parallel is None:
+        return WorkerConfig.from_settings(current_wiring().settings, step_patience=0)
+    if max_parallel < 1:
+        raise GoalError("max_parallel", f"is {max_parallel}; give at least 1")
+    return WorkerConfig(consumers={CATCH_ALL: max_parallel})
 
 
 def goal_workflow(*, is_local: bool) -> WorkflowDefinition:
@@ -185,10 +220,14 @@ def goal_workflow(*, is_local: bool) -> WorkflowDefinition:
 
 async def decompose_step(input: dict[str, Any], run_params: dict[str, Any]) -> TaskGraph:  # noqa: A002
     """Take the goal of a run apart, and see that every task has a function."""
-    address = input["decomposer"]
-    decomposer = imported(address) if address else kept(run_params.get(TOKEN, ""), DECOMPOSE)
-    graph = await Orchestrator.decompose_goal(input["goal"], decomposer)
-    flow_of(graph, Functions(input["steps"], input["steps_token"]), timeout=input["task_timeout"])
+    settings = current_wiring().settings
+    tasks, address = input["tasks"], input["decomposer"]
+    if tasks is None:
+        decomposer = imported(address) if address else kept(run_params.get(TOKEN, ""), DECOMPOSE)
+        graph = await Orchestrator.decompose_goal(input["goal"], decomposer)
+    else:
+        graph = task_graph(input["goal"], tasks, max_depth=settings.orchestrator_max_depth)
+    flow_of(graph, _functions(input), timeout=input["task_timeout"])
     return graph
 
 
@@ -196,10 +235,13 @@ async def execute_step(input: dict[str, Any], answer: Any, state: Any) -> Any:  
     """Store the flow of the tasks, run it, and give what it gave."""
     if state is not None:
         return answer
-    functions = Functions(input["steps"], input["steps_token"])
-    flow = flow_of(input[DECOMPOSE], functions, timeout=input["task_timeout"])
+    flow = flow_of(input[DECOMPOSE], _functions(input), timeout=input["task_timeout"])
     await operations.save_workflow(flow)
-    return Subflow(flow.id, {"goal": input["goal"]}, state={"flow": flow.id})
+    return Subflow(flow.id, {"goal": input["goal"], TOKEN: input[TOKEN]}, state={"flow": flow.id})
+
+
+def _functions(given: Mapping[str, Any]) -> Functions:
+    return Functions(given["steps"], given[TOKEN], is_from_outside=given[FROM_OUTSIDE])
 
 
 def flow_of(graph: TaskGraph, functions: Functions, *, timeout: float) -> WorkflowDefinition:
@@ -210,39 +252,45 @@ def flow_of(graph: TaskGraph, functions: Functions, *, timeout: float) -> Workfl
     return workflow_from_steps(f"goal_{digest}", steps, name=graph["goal"][:200], meta={INTERNAL: True})
 
 
-async def _result(run: Run) -> GoalResult:
+async def goal_and_flow(run_id: int) -> tuple[GoalResult, WorkflowDefinition | None]:
+    """How a goal fares, and the flow of its tasks once it was taken apart."""
+    run = await Executor.status(run_id)
+    if run.workflow_slug != WORKFLOW_ID:
+        raise NotFoundError("goal", run_id)
     by_name = {step.name: step for step in run.steps}
     graph = by_name[DECOMPOSE].output if by_name[DECOMPOSE].status == "completed" else None
-    flow_run = await _flow_run(by_name[EXECUTE].id)
+    flow = None if graph is None else flow_of(graph, _functions(run.input), timeout=run.input["task_timeout"])
+    flow_run = None if flow is None else await _flow_run(flow.id, by_name[EXECUTE].id)
     error = run.error if flow_run is None or not flow_run.error else flow_run.error
-    return GoalResult(
+    result = GoalResult(
         goal=run.input["goal"],
         run_id=run.id,
         status=run.status,
         output=run.output[EXECUTE] if run.status == "completed" else None,
-        error=error,
+        error=error if run.status in ("failed", "cancelled") else None,
         graph=graph,
+        flow_slug=None if flow is None else flow.id,
         flow_run_id=flow_run.id if flow_run else None,
         tasks={step.name: step.status for step in flow_run.steps}
         if flow_run
         else dict.fromkeys(graph["tasks"] if graph else (), "pending"),
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.completed_at or run.failed_at,
     )
+    return result, flow
 
 
-async def _flow_run(step_id: int) -> Run | None:
-    """The newest run that the step started."""
-    from sqlmodel import col, select  # noqa: PLC0415  heavy, and for this alone
-
-    from soliplex.ingester.lib.models import Database, WorkflowRun  # noqa: PLC0415  as above
-
-    query = select(WorkflowRun.id).where(WorkflowRun.parent_step_id == step_id)
-    async with Database.session(read_only=True) as session:
-        found = (await session.exec(query.order_by(col(WorkflowRun.id).desc()).limit(1))).first()
-    return None if found is None else await Executor.status(found)
+async def _flow_run(slug: str, step_id: int) -> Run | None:
+    """The run of the tasks."""
+    rows = await Database.read(SQL.run_that_step_started(slug=slug, step_id=step_id))
+    return await Executor.status(rows[0]["id"]) if rows else None
 
 
-def _address_of_value(value: Callable[..., Any]) -> str | None:
-    """The address of the shipped decomposer: an object, and no function."""
+def address_of_shipped(decomposer: Callable[..., Any]) -> str | None:
+    """The address of a shipped decomposer: an object, and no function."""
     from soliplex.ingester.goals import decomposers  # noqa: PLC0415  for this alone
 
-    return f"{decomposers.__name__}:by_rules" if value is decomposers.by_rules else None
+    named = {name: getattr(decomposers, name) for name in decomposers.SHIPPED.values()}
+    shipped = next((name for name, each in named.items() if each is decomposer), None)
+    return None if shipped is None else f"{decomposers.__name__}:{shipped}"

@@ -17,6 +17,7 @@ from typing import Any, Final
 import httpx
 
 from soliplex.ingester.goals.errors import GoalError
+from soliplex.ingester.goals.tasks import FROM_OUTSIDE
 from soliplex.ingester.installation.files import LocalFile, Rules, walk
 from soliplex.ingester.installation.ingestion import Ingestion
 from soliplex.ingester.installation.local import LocalInstallation
@@ -80,10 +81,29 @@ def _order(task: Mapping[str, Any]) -> Order:
 
 
 def _path(task: Mapping[str, Any]) -> Path:
-    path = Path(str(task["params"].get("path", ""))).expanduser()
-    if not task["params"].get("path") or not path.exists():
-        raise GoalError("path", f"{str(path)!r} does not exist; name a folder or a file of the worker's machine")
+    given = task["params"].get("path")
+    if task.get(FROM_OUTSIDE):
+        see_below_roots(given)  # first: who is refused learns nothing of what exists
+    path = _expanded(given)
+    if not given or not path.exists():
+        raise GoalError("path", f"{given!r} does not exist; name a folder or a file of the worker's machine")
     return path
+
+
+def see_below_roots(path: object) -> None:
+    """Refuse a path that a client names over HTTP and that, with all links followed, is below none of the folders."""
+    real = _expanded(path).resolve()
+    if not any(real.is_relative_to(root.resolve()) for root in current_wiring().settings.input_file_roots):
+        raise GoalError("path", f"{path!r} is below no folder that clients may have read; see INPUT_FILE_ROOTS")
+
+
+def _expanded(path: object) -> Path:
+    if not isinstance(path, str) or "\x00" in path:
+        raise GoalError("path", f"is {path!r}; give the name of a folder or a file")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as exc:
+        raise GoalError("path", f"{path!r}: {exc}") from exc
 
 
 async def segment(task: dict[str, Any], state: Any) -> Any:

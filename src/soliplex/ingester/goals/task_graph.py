@@ -74,6 +74,17 @@ def task_graph(goal: str, tasks: object, *, max_depth: int) -> TaskGraph:
     )
 
 
+def tasks_of(graph: object) -> list[dict[str, Any]]:
+    """The tasks of a graph that was made before, as a decomposer gives them: still laid flat."""
+    found = cast("Mapping[str, Any]", graph).get("tasks") if isinstance(graph, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise GoalError("graph", f"is {_shown(graph)}; give what decompose_goal gave, with its tasks by their ids")
+    return [
+        {key: value for key, value in _read(task, f"graph.tasks[{name!r}]").items() if value is not None}
+        for name, task in cast("Mapping[str, object]", found).items()
+    ]
+
+
 def _lay(
     tasks: object, where: str, parent: str | None, before: list[str], depth: int, laid: dict[str, Task], deepest: int
 ) -> list[str]:

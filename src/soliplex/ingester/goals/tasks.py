@@ -15,13 +15,15 @@ from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.task_graph import GATHER, Task
 from soliplex.ingester.lib.wf.definitions import ATTEMPTS_IN_JSON, StepDefinition
 from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
-from soliplex.ingester.lib.wf.flows.functions import Function, address_of, imported, keep, kept
+from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, imported, keep, kept
 from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
 
 EXECUTE: Final = f"{__name__}.execute_task"
 SHIPPED: Final = "soliplex.ingester.goals.shipped"
 SHIPPED_KINDS: Final = ("ingest", "parse", "segment", "search", "webhook", "http", "shell")
 USUAL_TIMEOUT: Final = 300.0
+FROM_OUTSIDE: Final = "from_outside"
+"""In a task: that a client of the server asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Functions:
 
     addresses: Mapping[str, str]
     token: str | None = None
+    is_from_outside: bool = False
+    """Whether a client of the server asked for the goal: then its tasks read files of some folders only."""
 
     def of(self, task: Task) -> tuple[str, str | None]:
         """The name under which the function of a task was given, and its address, if any process can import it."""
@@ -42,7 +46,7 @@ class Functions:
         raise GoalError("steps", f"have nothing for task {task['id']!r} of kind {task['kind']!r}; known are: {known}")
 
 
-def functions_of(steps: Mapping[str, Function | str] | None) -> Functions:
+def functions_of(steps: Mapping[str, Function | str] | None, *, is_from_outside: bool = False) -> Functions:
     """The functions that a user gave; a text is an address, or the name of a shipped step."""
     addresses: dict[str, str] = {}
     local: dict[str, Function] = {}
@@ -54,7 +58,7 @@ def functions_of(steps: Mapping[str, Function | str] | None) -> Functions:
             local |= {} if addresses[name] else {name: step}
         else:
             raise GoalError(f"steps[{name!r}]", f"is {step!r}; give a function, or the name of a shipped step")
-    return Functions(addresses, keep(local) if local else None)
+    return Functions(addresses, keep(local) if local else None, is_from_outside)
 
 
 def _checked_address(name: str, address: str) -> str:
@@ -71,7 +75,9 @@ def step_of(task: Task, functions: Functions, *, timeout: float) -> StepDefiniti
     """The step that executes a task."""
     name, address = functions.of(task)
     told: dict[str, Any] = {key: task[key] for key in ("id", "description", "kind", "params")}
-    where: dict[str, Any] = {"function": address} if address else {"token": functions.token, "name": name}
+    if functions.is_from_outside:
+        told[FROM_OUTSIDE] = True
+    where: dict[str, Any] = {"function": address} if address else {"name": name}
     return StepDefinition(
         key=task["id"],
         name=task["description"][:200],
@@ -93,7 +99,8 @@ async def execute_task(
 ) -> Any:
     """Call the function of a task."""
     given: Mapping[str, Any] = step_def.parameters
-    address, token = given.get("function"), given.get("token")
-    function = imported(str(address)) if address is not None else kept(str(token), str(given["name"]))
+    address = given.get("function")
+    # The token comes with the run, and not with the flow: so one flow is learned from, whoever brings its functions.
+    function = imported(str(address)) if address is not None else kept(str(input.get(TOKEN)), str(given["name"]))
     own = {"state": state, "answer": answer, "context": step_context, "input": input, "task": given["task"]}
     return await called(function, arguments_of(function, step_def.key, {**input, **own}))

@@ -13,7 +13,7 @@ from soliplex.ingester.lib.wf.errors import EngineError
 from soliplex.ingester.lib.wf.operations.payloads import value_of
 from soliplex.ingester.lib.wf.views.steps import attempts_begun
 
-_STATUSES: Final = {
+STATUSES: Final = {
     RunStatus.PENDING: "started",
     RunStatus.RUNNING: "started",
     RunStatus.ERROR: "started",
@@ -21,6 +21,7 @@ _STATUSES: Final = {
     RunStatus.FAILED: "failed",
     RunStatus.CANCELLED: "cancelled",
 }
+"""How those who use flows name the statuses of runs."""
 
 
 class RunFailed(EngineError):  # noqa: N818  what happened, as with HandlerCrashed
@@ -80,7 +81,7 @@ async def run_of(run_id: int) -> Run:
     return Run(
         id=run.id,
         workflow_slug=run.workflow_definition_id,
-        status=_STATUSES[run.status],
+        status=STATUSES[run.status],
         input=await _value(run.input),
         output=await _value(run.output),
         error=_error_of(run, found.steps) if failed else None,
@@ -103,7 +104,7 @@ async def _step(step: RunStep) -> StepOfRun:
     return StepOfRun(
         id=step.id,
         name=step.workflow_step_name,
-        status="pending" if waits else _STATUSES[step.status],
+        status="pending" if waits else STATUSES[step.status],
         attempt=attempts_begun(step.status, step.retry),
         output=await _value(step.output),
         error=step.status_message if step.status in (RunStatus.ERROR, RunStatus.FAILED) else None,

@@ -1,0 +1,127 @@
+"""`/goals`: sentences that are taken apart into tasks, and executed."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from soliplex.ingester.goals.decomposers import shipped_decomposer
+from soliplex.ingester.goals.listing import ListedGoal, list_goals
+from soliplex.ingester.goals.orchestrator import GoalResult, NewGoal, Orchestrator, flow_of, goal_and_flow, start
+from soliplex.ingester.goals.shipped import see_below_roots
+from soliplex.ingester.goals.task_graph import TaskGraph, tasks_of
+from soliplex.ingester.goals.tasks import USUAL_TIMEOUT, functions_of
+from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.models import PaginatedResponse
+from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.views import DefinitionGraph
+from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.parameters import AskedPage, BigId, LongText, Text
+
+router = APIRouter(prefix="/goals", tags=["goals"])
+
+type Goals = list[ListedGoal] | PaginatedResponse[ListedGoal]
+type DecomposerName = Literal["rules", "llm", "hybrid"]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class WantedGoal(_Body):
+    """A goal to be planned."""
+
+    goal: LongText = Field(max_length=10_000, examples=["ingest /srv/docs, then tell https://example.org/hook"])
+    decomposer: DecomposerName = Field(
+        default="rules",
+        description="`rules` needs no language model; `hybrid` asks one for what rules do not understand.",
+    )
+
+
+class PlannedGoal(BaseModel):
+    """What would be done for a goal."""
+
+    goal: str
+    slug: str = Field(description="The flow that the tasks become. Goals with the same tasks are the same flow.")
+    plan: TaskGraph = Field(description="The tasks. Given to `POST /goals/`, it is what will be executed.")
+    graph: DefinitionGraph = Field(description="What to draw: the steps of the flow, and what waits for what.")
+
+
+class NewGoalBody(_Body):
+    """A goal to be executed."""
+
+    goal: LongText | None = Field(default=None, max_length=10_000, description="What is to be done; or give a plan.")
+    plan: dict[str, Any] | None = Field(default=None, description="What `POST /goals/plan` answered as `plan`.")
+    decomposer: DecomposerName = "rules"
+    key: Text | None = Field(default=None, description="A name for the goal: the same key again gives the same run.")
+    task_timeout: float = Field(default=USUAL_TIMEOUT, gt=0, le=86_400, description="Seconds a task may take.")
+
+
+class StartedGoal(BaseModel):
+    """A goal that workers execute."""
+
+    run_id: int
+
+
+class GoalDetails(BaseModel):
+    """A goal, how it fares, and what to draw."""
+
+    result: GoalResult
+    graph: DefinitionGraph | None = Field(description="Of its tasks; None until it was taken apart.")
+
+
+@router.post("/plan", summary="Take a goal apart, and do nothing", responses=error_answers(400))
+async def plan_goal(body: WantedGoal) -> PlannedGoal:
+    """Tasks that read files name folders below INPUT_FILE_ROOTS."""
+    plan = await Orchestrator.decompose_goal(body.goal, shipped_decomposer(body.decomposer))
+    flow = flow_of(plan, functions_of(None, is_from_outside=True), timeout=USUAL_TIMEOUT)
+    _see_paths(plan)
+    return PlannedGoal(goal=body.goal, slug=flow.id, plan=plan, graph=views.graph_of_definition(flow))
+
+
+@router.post("/", summary="Execute a goal", status_code=HTTPStatus.CREATED, responses=error_answers(400))
+async def start_goal(body: NewGoalBody) -> StartedGoal:
+    """A goal is taken apart by its run; a plan is executed as it is. `POST /flows/runs/{run_id}/cancel` stops it."""
+    if (body.goal is None) == (body.plan is None):
+        raise InvalidInputError("goal", "or plan is wanted: give one of the two")
+    if body.plan is None:
+        assert body.goal is not None
+        new = NewGoal(goal=body.goal, decomposer=await _understands(body.goal, body.decomposer), **_options(body))
+    else:
+        goal = str(body.plan.get("goal") or "a plan")
+        tasks = tasks_of(body.plan)
+        new = NewGoal(goal=goal, tasks=tasks, **_options(body))
+    return StartedGoal(run_id=(await start(new)).run_id)
+
+
+@router.get("/", summary="Goals, the newest first", response_model=Goals)
+async def get_goals(request: Request, response: Response, asked: AskedPage) -> Any:
+    return await asked.answer(await list_goals(paging=asked.paging), request, response)
+
+
+@router.get("/{run_id}", summary="A goal", responses=error_answers(404))
+async def get_goal(run_id: BigId) -> GoalDetails:
+    """`result.tasks` tells how each task stands; `result.flow_run_id` is the run whose steps they are."""
+    result, flow = await goal_and_flow(run_id)
+    return GoalDetails(result=result, graph=None if flow is None else views.graph_of_definition(flow))
+
+
+def _options(body: NewGoalBody) -> dict[str, Any]:
+    return {"key": body.key, "timeout": body.task_timeout, "is_from_outside": True}
+
+
+async def _understands(goal: str, name: DecomposerName) -> Any:
+    """The decomposer. What rules do not understand is refused now; a language model is asked once, by the run."""
+    decomposer = shipped_decomposer(name)
+    if name == "rules":
+        _see_paths(await Orchestrator.decompose_goal(goal, decomposer))
+    return decomposer
+
+
+def _see_paths(plan: TaskGraph) -> None:
+    for task in plan["tasks"].values():
+        if path := task["params"].get("path"):
+            see_below_roots(path)
