@@ -5,8 +5,11 @@
 
 import { addressOf, api, type Query } from "./api";
 
+export type Kind = "group" | "run" | "step" | "pulse";
+
 export interface Filter {
-  kind?: "group" | "run" | "step";
+  /** All but `pulse`, unless one is named. A pulse says that something changed, once for each look of the server. */
+  kind?: Kind;
   batch_id?: number;
   run_group_id?: number;
   workflow_run_id?: number;
@@ -15,13 +18,13 @@ export interface Filter {
 }
 
 export interface Change {
-  kind: "group" | "run" | "step" | "gap";
+  kind: Kind | "gap";
   data: Record<string, unknown>;
 }
 
 type Listener = (change: Change | null) => void;
 
-const KINDS = ["group", "run", "step", "gap"] as const;
+const KINDS = ["group", "run", "step", "pulse", "gap"] as const;
 const HIDDEN_FOR = 5_000;
 const LONGEST_PAUSE = 30_000;
 

@@ -4,7 +4,8 @@ import { feed, type Change, type Filter } from "./feed.svelte";
 import { session, wordsFor } from "./session.svelte";
 
 export interface Options {
-  /** Load again when the feed tells of such a change. */
+  /** Load again when something changed of what this names: a group, a run, or with `{}` anything. All parts of a page
+   *  should name the same: then they share a stream. Where no kind is named, it is told by pulses, not by each change. */
   follow?: () => Filter | null;
   /** Which of these changes matter; all, unless it is said. */
   when?: (change: Change) => boolean;
@@ -69,7 +70,7 @@ export function resource<T>(load: (signal: AbortSignal) => Promise<T>, options: 
       const filter = follow();
       if (!filter) return;
       const soon = throttled(() => void found.reload(), atMostEvery);
-      const end = feed.follow(filter, (change) => {
+      const end = feed.follow({ kind: "pulse", ...filter }, (change) => {
         if (change === null || when(change)) soon.call();
       });
       return () => {
@@ -81,10 +82,10 @@ export function resource<T>(load: (signal: AbortSignal) => Promise<T>, options: 
   return found;
 }
 
-/** Calls at once, then at most every so often; the last call is never lost. */
+/** Calls at most every so often, counted from now; the last call is never lost. */
 export function throttled(act: () => void, every: number): { call: () => void; stop: () => void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let last = -Infinity;
+  let last = performance.now();
   const run = () => {
     timer = undefined;
     if (document.hidden) return; // whoever sees the page again loads anew

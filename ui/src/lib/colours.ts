@@ -1,0 +1,13 @@
+// A colour for each type of step, the same on all pages. The steps of documents have theirs; others share the rest.
+
+const KNOWN = ["parse", "chunk", "embed", "store", "validate", "enrich", "route"];
+const SERIES = 8;
+
+/** From 1 to 8, as in `--series-1`. */
+export function seriesOf(type: string): number {
+  const at = KNOWN.indexOf(type);
+  if (at >= 0) return at + 1;
+  let sum = 0;
+  for (const letter of type) sum = (31 * sum + letter.charCodeAt(0)) % 997;
+  return (sum % SERIES) + 1;
+}
