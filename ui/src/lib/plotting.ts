@@ -30,20 +30,18 @@ export function largestSum(series: readonly Series[]): number {
   return Math.max(0, ...(stacked(series).at(-1)?.upper ?? []));
 }
 
-/** The outline of an area between two edges, in a box of `width` by `height`, where `top` is the value at its top. */
-export function area(lower: number[], upper: number[], width: number, height: number, top: number): string {
-  const last = Math.max(1, upper.length - 1);
-  const point = (value: number, at: number) =>
-    `${((at / last) * width).toFixed(1)},${(height - (value / top) * height).toFixed(1)}`;
-  const above = upper.map(point);
-  const below = lower.map(point).reverse();
-  return above.length ? `M${above.join("L")}L${below.join("L")}Z` : "";
-}
-
-/** The upper edge alone. */
-export function line(upper: number[], width: number, height: number, top: number): string {
-  const last = Math.max(1, upper.length - 1);
+/** The outline of bars between two edges, in a box of `width` by `height`, where `top` is the value at its top. */
+export function bars(lower: number[], upper: number[], width: number, height: number, top: number): string {
+  const each = width / Math.max(1, upper.length);
+  const gap = each > 4 ? 1 : 0;
+  const y = (value: number) => (height - (value / top) * height).toFixed(1);
   return upper
-    .map((value, at) => `${at ? "L" : "M"}${((at / last) * width).toFixed(1)},${(height - (value / top) * height).toFixed(1)}`)
+    .map((value, at) => {
+      const below = lower[at] ?? 0;
+      if (value <= below) return "";
+      const left = (at * each + gap / 2).toFixed(1);
+      const right = ((at + 1) * each - gap / 2).toFixed(1);
+      return `M${left},${y(below)}V${y(value)}H${right}V${y(below)}Z`;
+    })
     .join("");
 }
