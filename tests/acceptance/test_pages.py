@@ -19,7 +19,7 @@ def addresses(page: str) -> list[str]:
     return [each for each in ADDRESS.findall(page) if not each.startswith("data:")]
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/redoc"])
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
 async def test_a_page_names_nothing_but_what_this_server_has(path: str) -> None:
     async with running_client() as client:
         page = await client.get(path, headers=HTML)
@@ -44,6 +44,13 @@ async def test_a_page_that_shows_the_api_has_what_it_needs_without_the_key() -> 
         assert shown.json()["info"]["title"] == "Soliplex Ingester"
 
 
+async def test_the_start_page_leads_browsers_to_the_ui_wherever_a_proxy_shows_the_server() -> None:
+    async with running_client(api_key_enabled=True, api_key="secret") as client:
+        answer = await client.get("/", headers=HTML)
+        assert (answer.status_code, answer.headers["location"], answer.headers["vary"]) == (307, "ui/", "Accept")
+        assert (await client.get("/ui")).headers["location"] == "ui/"
+
+
 async def test_the_start_page_is_json_for_programs() -> None:
     async with running_client() as client:
         told = (await client.get("/")).json()
@@ -52,4 +59,4 @@ async def test_the_start_page_is_json_for_programs() -> None:
         assert told.pop("api") == "/api/v1"
         answers: list[httpx.Response] = [await client.get(place) for place in told.values()]
         assert {answer.status_code for answer in answers} <= {200, 503}
-        assert set(told) == {"docs", "redoc", "openapi", "health", "ready", "metrics"}
+        assert set(told) == {"ui", "docs", "redoc", "openapi", "health", "ready", "metrics"}

@@ -119,6 +119,7 @@ async def test_a_follower_is_told_what_it_asked_for(driver: Driver) -> None:
     assert len([change for change in of_type if change.kind == "run"]) == 3
     both = told(run_group_id=one.group_id, step_types=frozenset({"a"}))
     assert {(change.run_group_id, change.step_type) for change in both} == {(one.group_id, "a"), (one.group_id, None)}
+    assert {change.kind for change in told(kinds=frozenset({"group"}))} == {"group"}
     assert [brief(each) for each in await state_now(Follower(run_group_id=other.group_id, workflow_id="one"))] == []
 
 
@@ -208,6 +209,25 @@ async def test_a_stream_begins_with_how_things_stand_and_goes_on_with_what_chang
         while len(ended) < 3:
             ended += await anext(stream)
         assert [each.data["status"] for each in ended] == ["COMPLETED"] * 3
+    await feed.close()
+
+
+async def test_a_pulse_tells_who_asks_for_it_that_something_changed_once_for_each_look(driver: Driver) -> None:
+    of_one = await driver.start(linear("a", "b"), 3)
+    feed = ChangeFeed(clock=driver.now)
+    asked = frozenset({"pulse"})
+    one, none = Follower(kinds=asked, run_group_id=of_one.group_id), Follower(kinds=asked, run_group_id=2**40)
+    async with aclosing(feed.changes_for(one)) as stream:
+        assert [(each.kind, each.data) for each in await anext(stream)] == [("pulse", {"changes": 0})]
+    news = await news_of(driver)
+    await driver.drain()
+    found = await news.look(driver.now())
+    feed._followers |= {one, none}
+    await feed.spread(found)
+    assert len(found) > 3
+    assert [(each.kind, each.data) for each in await one.next() or ()] == [("pulse", {"changes": len(found)})]
+    assert (one._waiting, none._waiting) == (0, 0)
+    assert "pulse" not in {each.kind for each in found}
     await feed.close()
 
 

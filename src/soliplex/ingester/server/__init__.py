@@ -7,7 +7,7 @@
     connections.py  bounds on heads, before anyone is asked      slots.py       turns of those who wait for bytes
     bodies.py     how large and how slow a body may be           forms.py       forms of any size
     parameters.py what several routes take and give              pages.py       what a browser is shown
-    health.py  metrics.py
+    ui/           the web UI, as it was built        health.py  metrics.py
 
 Knows documents and the engine by their operations and views; nothing but the command line imports it.
 """
@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute
 from soliplex.ingester import __version__
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.wiring import wiring_for
-from soliplex.ingester.server import health, metrics, pages
+from soliplex.ingester.server import health, metrics, pages, ui
 from soliplex.ingester.server.auth import DOCUMENTED
 from soliplex.ingester.server.errors import error_answers, install_error_answers
 from soliplex.ingester.server.lifespan import lifespan_of
@@ -66,7 +66,7 @@ def _routes(*, asking_for_key: bool) -> tuple[BaseRoute, ...]:
     FastAPI would work them out at the first request, for a fifth of a second.
     """
     all_of_them = APIRouter()
-    for router in (pages.router, health.router, metrics.router):
+    for router in (pages.router, ui.router, health.router, metrics.router):
         all_of_them.include_router(router)
     # The document asks for a key where the server does, and nowhere else.
     answers, asked = ((400, 401, 403, 422), [DOCUMENTED]) if asking_for_key else ((400, 403, 422), [])

@@ -21,7 +21,9 @@ from soliplex.ingester.lib.enums import Scope as Needed
 
 OPEN: Final = {
     "/health": "a supervisor that asks whether the process lives has no key; it learns the version, and nothing else",
-    "/": "a browser has no key; it learns the name and the version, and where to go",
+    "/": "a browser has no key, and is led to the web UI; a program learns the name and the version, and where to go",
+    "/ui": "leads to `/ui/`",
+    "/ui/": "the web UI, the same on every server; whoever uses it has to log in to see anything",
     "/docs": "a browser has no key; the page holds nothing, and asks for the key to show `/openapi.json`",
     "/redoc": "as `/docs`",
     "/docs/page.js": "what `/docs` and `/redoc` are made of, the same on every server",
@@ -37,6 +39,10 @@ OPEN: Final = {
     "/api/v1/session": "a browser asks whether it has to log in, and learns its own name and scopes",
     "/health/ready": "a load balancer has no key; why a part fails is told only to those who have it",
 }
+OPEN_BELOW: Final = {
+    "/ui/": "the files that the web UI is made of, the same on every server",
+}
+"""Folders of which everything is open: routes whose path goes on with a name, and nothing else, may stand there."""
 LOGGING_IN: Final = "/api/v1/session"
 """Whoever logs in has no key in the head of the request but in its body; whoever logs out may have neither any more."""
 CHANGING_GETS: Final = {
@@ -148,7 +154,14 @@ def is_open(scope: Scope) -> bool:
     if scope["type"] != "http":
         return False
     path, method = path_of(scope), scope["method"]
-    return (path in OPEN and method in {"GET", "HEAD"}) or (path == LOGGING_IN and method in {"POST", "DELETE"})
+    if method in {"GET", "HEAD"}:
+        return reason_to_be_open(path) is not None
+    return path == LOGGING_IN and method in {"POST", "DELETE"}
+
+
+def reason_to_be_open(path: str) -> str | None:
+    """Why what is read at this path needs no key; None if it needs one."""
+    return OPEN.get(path) or next((why for folder, why in OPEN_BELOW.items() if path.startswith(folder)), None)
 
 
 def changes_state(scope: Scope) -> bool:
@@ -176,6 +189,8 @@ def routes_of(app: FastAPI) -> Iterator[RouteAccess]:
     }
     for path, method in sorted(found):
         by_get = CHANGING_GETS.get(path, "") if method in SAFE_METHODS else ""
-        reason = OPEN.get(path) if path != LOGGING_IN or method in SAFE_METHODS else "logs a browser in, or out"
+        reason = (
+            reason_to_be_open(path) if path != LOGGING_IN or method in SAFE_METHODS else "logs a browser in, or out"
+        )
         scope = None if reason else scope_of(method, path)
         yield RouteAccess(method, path, reason, bool(by_get) or method not in SAFE_METHODS, by_get, scope)

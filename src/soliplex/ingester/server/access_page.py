@@ -21,8 +21,9 @@ This page is made from the application's own routes: `python -m soliplex.ingeste
 **Key.** Where `API_KEY_ENABLED` or `AUTH_TRUST_PROXY_HEADERS` is on, every request needs the key or a user that the
 proxy names, and is answered 401 without. That holds for paths at which there is nothing, for `/openapi.json`, for any
 method, with and without `--root-path`. The pages `/docs` and `/redoc` are empty, and ask for the key before they show
-anything. The rows marked *open* are the only exceptions, and those written exactly so: `/health/` needs the key. With
-`ALLOWED_ORIGINS` set, a browser's question whether a page may call (a CORS preflight) is answered without a key too.
+anything; so are the pages of the web UI below `/ui/`. The rows marked *open* are the only exceptions, and those written
+exactly so: `/health/` needs the key. With `ALLOWED_ORIGINS` set, a browser's question whether a page may call (a CORS
+preflight) is answered without a key too.
 
 **Scope.** What a named key must have: `operate` includes `read`, and `admin` includes all. Without it a request is
 answered 403, and told which scope is missing. `API_KEY` of the settings has all scopes, and so has a user whom the

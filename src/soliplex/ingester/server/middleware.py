@@ -36,7 +36,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.wiring import Wiring
-from soliplex.ingester.server import metrics, pages
+from soliplex.ingester.server import metrics, pages, ui
 from soliplex.ingester.server.access import Routes, path_of
 from soliplex.ingester.server.auditing import Audited
 from soliplex.ingester.server.auth import Authentication
@@ -167,14 +167,15 @@ class SecurityHeaders:
         always = SECURITY_HEADERS | (
             {"Strict-Transport-Security": f"max-age={_YEAR}; includeSubDomains"} if hsts else {}
         )
-        self._of_pages = Headers({**always, _POLICY: pages.POLICY}).raw
-        self._of_the_api = Headers({**always, _POLICY: API_POLICY}).raw
+        policies = {**dict.fromkeys(pages.PAGES, pages.POLICY), ui.HOME: ui.POLICY}
+        self._of_pages = {path: Headers({**always, _POLICY: policy}).raw for path, policy in policies.items()}
+        self._of_the_rest = Headers({**always, _POLICY: API_POLICY}).raw
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = self._of_pages if path_of(scope) in pages.PAGES else self._of_the_api
+        told = self._of_pages.get(path_of(scope), self._of_the_rest)
 
         def add(_message: Message, headers: MutableHeaders) -> None:
             has = {name for name, _ in headers.raw}

@@ -1,4 +1,4 @@
-"""What a browser is shown: `/`, and the pages about the API, `/docs` and `/redoc`.
+"""What a browser is shown beside the web UI: `/`, and the pages about the API, `/docs` and `/redoc`.
 
 All that they load comes from this server, so that they work without the internet. The pages themselves say nothing of
 an installation, and are open; what they show is `/openapi.json`, for which they ask the key where one is needed.
@@ -11,10 +11,11 @@ from typing import Final
 
 import fastapi_offline
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from soliplex.ingester import __version__
 from soliplex.ingester.server.errors import error_answers
+from soliplex.ingester.server.ui import HOME
 
 router = APIRouter(include_in_schema=False)
 
@@ -38,7 +39,7 @@ POLICY: Final = (
     "connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """What these pages may load. Swagger UI and ReDoc write styles into their elements, and ReDoc searches in a worker."""
-PAGES: Final = frozenset({"/", "/docs", "/redoc"})
+PAGES: Final = frozenset({"/docs", "/redoc"})
 
 ABOUT: Final = {"vendor": "Soliplex", "name": TITLE, "version": __version__}
 """What anyone may know of a server."""
@@ -68,26 +69,16 @@ _VIEWER: Final = """\
 <script src="docs/{library}"></script>
 <script src="docs/page.js" data-kind="{kind}"></script>
 """
-_START: Final = f"""\
-<main>
-<h1>{TITLE}</h1>
-<p>Documents in, a searchable knowledge base out, through durable workflows. Version {__version__}.</p>
-<ul>
-<li><a href="docs">The API, to try out</a> (<a href="redoc">to read</a>, <a href="openapi.json">as OpenAPI</a>)</li>
-<li><a href="health">Whether this process lives</a>, and <a href="health/ready">whether all it needs is there</a></li>
-<li><a href="metrics">Metrics</a></li>
-</ul>
-</main>
-"""
 
 
 @router.get("/")
 async def start(request: Request) -> Response:
-    """What this server is, and where to go: for people as a page, for programs as JSON."""
+    """Where to go: people are led to the web UI, programs are told what this server is."""
     if "text/html" in request.headers.get("accept", ""):
-        return HTMLResponse(_PAGE.format(title=TITLE, head="", body=_START), headers={"Vary": "Accept"})
+        return RedirectResponse(HOME.lstrip("/"), status_code=307, headers={"Vary": "Accept"})
     root = request.scope.get("root_path", "")
     places = {
+        "ui": HOME,
         "docs": "/docs",
         "redoc": "/redoc",
         "openapi": "/openapi.json",

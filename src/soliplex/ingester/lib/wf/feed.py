@@ -46,6 +46,7 @@ SILENCE: Final = 15.0
 OVERLAP: Final = timedelta(seconds=5)
 """How far clocks of workers may be apart, and how long a transaction may take to commit."""
 OLDEST: Final = timedelta(days=7)
+PULSE: Final = "pulse"
 QUEUE: Final = 10_000
 """Changes that may wait for a follower before it is sent away."""
 TOLD_AT_ONCE: Final = 200
@@ -94,18 +95,26 @@ class Follower:
     run_id: int | None = None
     """Who follows a run names its group, too."""
     workflow_id: str | None = None
+    kinds: frozenset[str] = frozenset()
+    """Only changes of these kinds; none named, all but `pulse`. A pulse says, once for each look, that something has
+    changed of what the follower asks about: it costs the same however much that is."""
     step_types: frozenset[str] = frozenset()
     """Of steps, only those of these types; runs and groups have none, and are told all the same."""
     most: int = QUEUE
     _told: asyncio.Queue[Sequence[Change] | None] = field(default_factory=asyncio.Queue[Sequence[Change] | None])
     _waiting: int = 0
+    _moved: int = 0
+    """Changes since the last pulse."""
 
     @property
     def _wants_all(self) -> bool:
         asked = (self.run_group_id, self.batch_id, self.run_id, self.workflow_id)
-        return not self.step_types and all(each is None for each in asked)
+        return not (self.step_types or self.kinds) and all(each is None for each in asked)
 
     def wants(self, change: Change) -> bool:
+        return (not self.kinds or change.kind in self.kinds) and self._is_about(change)
+
+    def _is_about(self, change: Change) -> bool:
         asked = (
             (self.run_group_id, change.run_group_id),
             (self.batch_id, change.batch_id),
@@ -118,6 +127,16 @@ class Follower:
     def tell(self, found: Sequence[Change]) -> bool:
         """Queue changes for the follower. False if it has not kept up: its stream ends, and it may come back later."""
         wanted = found if self._wants_all else [change for change in found if self.wants(change)]
+        if PULSE in self.kinds:
+            self._moved += sum(map(self._is_about, found))
+        return self._queue(wanted)
+
+    def tell_the_pulse(self) -> bool:
+        """Say how many changes there were, if there were any. False as from `tell`."""
+        moved, self._moved = self._moved, 0
+        return not moved or self._queue([_pulse(moved)])
+
+    def _queue(self, wanted: Sequence[Change]) -> bool:
         if self._waiting + len(wanted) > self.most:
             return False
         if wanted:
@@ -218,12 +237,16 @@ class ChangeFeed:
 
     async def spread(self, found: Iterable[Change]) -> None:
         async for some in in_pieces(found, TOLD_AT_ONCE):
-            for number, follower in enumerate(tuple(self._followers)):
-                if not follower.tell(some):
-                    follower.tell_the_end()
-                    self._followers.discard(follower)
-                if number % FOLLOWERS_AT_ONCE == FOLLOWERS_AT_ONCE - 1:
-                    await asyncio.sleep(0)
+            await self._tell_each(lambda follower, some=some: follower.tell(some))
+        await self._tell_each(Follower.tell_the_pulse)
+
+    async def _tell_each(self, tell: Callable[[Follower], bool]) -> None:
+        for number, follower in enumerate(tuple(self._followers)):
+            if not tell(follower):
+                follower.tell_the_end()
+                self._followers.discard(follower)
+            if number % FOLLOWERS_AT_ONCE == FOLLOWERS_AT_ONCE - 1:
+                await asyncio.sleep(0)
 
 
 async def _by_the_hundred(told: AsyncGenerator[Change]) -> AsyncGenerator[Sequence[Change]]:
@@ -248,6 +271,8 @@ async def _before(follower: Follower, resumed: str | None, clock: Callable[[], d
                     yield change
     for change in await state_now(follower):
         yield change
+    if PULSE in follower.kinds:
+        yield _pulse(0)  # what changed before this was not told, so now is the time for a first look
 
 
 async def _next(follower: Follower) -> Sequence[Change] | None:
@@ -473,3 +498,8 @@ def _gap(since: datetime, oldest: datetime) -> Change:
     """That what changed between these moments is not told."""
     moments = {"since": since.isoformat(), "until": oldest.isoformat()}
     return Change(kind="gap", key=("gap", 0, ""), run_group_id=0, batch_id=None, workflow_id="", data=moments)
+
+
+def _pulse(changes: int) -> Change:
+    told = {"changes": changes}
+    return Change(kind=PULSE, key=(PULSE, 0, ""), run_group_id=0, batch_id=None, workflow_id="", data=told)

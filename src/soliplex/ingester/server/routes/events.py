@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
@@ -37,6 +37,10 @@ async def follow(
     run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
     workflow_run_id: Annotated[BigId | None, Query(description="Only of this run: itself and its steps.")] = None,
     workflow_definition_id: Annotated[Text | None, Query(description="Only of this workflow.")] = None,
+    kind: Annotated[
+        list[Literal["group", "run", "step", "pulse"]] | None,
+        Query(description="Only events of this kind; may be given several times. Default: all but `pulse`."),
+    ] = None,
     step_type: Annotated[
         list[Text] | None, Query(description="Of steps, only those of this type; may be given several times.")
     ] = None,
@@ -47,7 +51,8 @@ async def follow(
 
     It begins with steps in flight and groups that have not ended; after `Last-Event-ID`, with what changed since.
     Groups and runs have an id; the progress of a group and the steps have none. After an id of more than a week ago, an
-    event `gap` says from when until when nothing is told.
+    event `gap` says from when until when nothing is told. A `pulse` says how many changes a look at the database has
+    found, and nothing else: for who only wants to know when to look anew. There is one at the beginning.
     """
     resumed = last_event_id or last_event_id_in_query
     if resumed is not None and moment_of(resumed) is None:
@@ -62,6 +67,7 @@ async def follow(
         batch_id=batch_id,
         run_id=workflow_run_id,
         workflow_id=workflow_definition_id,
+        kinds=frozenset({*kind, "gap"} if kind else ()),
         step_types=frozenset(each.lower() for each in step_type or ()),
     )
     stream = _stream(feed, follower, resumed)

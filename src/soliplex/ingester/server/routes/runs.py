@@ -122,12 +122,14 @@ async def list_runs(
     response: Response,
     asked: AskedPage,
     batch_id: BatchId = None,
+    run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
+    status: Annotated[Status | None, Query(description="Only in this status.")] = None,
     *,
     include_steps: IncludeSteps = False,
     include_doc_info: IncludeDocInfo = False,
 ) -> Any:
     """Plain runs; with an include flag, each with its steps or its document."""
-    page = await views.list_runs(batch_id=batch_id, paging=asked.paging)
+    page = await views.list_runs(batch_id=batch_id, run_group_id=run_group_id, status=status, paging=asked.paging)
     return await _answer(page, asked, request, response, steps=include_steps, documents=include_doc_info)
 
 

@@ -1,0 +1,48 @@
+// The pages, one line each: its address, its name, where it stands in the navigation, and the file that it is made of.
+// The first that fits an address is taken. A page gets what its address names as `params`.
+
+import type { Component } from "svelte";
+
+import type { IconName } from "./lib/icons";
+import { match, type Params } from "./lib/routing";
+
+export interface PageProps {
+  params: Params;
+}
+
+// A page that takes nothing from its address has no `params`: so the type of what it takes is left open.
+type Load = () => Promise<{ default: Component<any> }>;
+
+export interface PageLine {
+  path: string;
+  title: string;
+  /** The group of the navigation it stands in; none for pages that others link to. */
+  nav?: "Work" | "Knowledge" | "Setup";
+  icon?: IconName;
+  load: Load;
+}
+
+export const PAGES: readonly PageLine[] = [
+  { path: "/", title: "Overview", nav: "Work", icon: "overview", load: () => import("./pages/Overview.svelte") },
+  { path: "/batches", title: "Batches", nav: "Work", icon: "batches", load: () => import("./pages/Batches.svelte") },
+  { path: "/batches/:id", title: "Batch", load: () => import("./pages/Batch.svelte") },
+  { path: "/groups", title: "Run groups", nav: "Work", icon: "groups", load: () => import("./pages/Groups.svelte") },
+  { path: "/groups/:id", title: "Run group", load: () => import("./pages/Group.svelte") },
+  { path: "/runs", title: "Runs", nav: "Work", icon: "runs", load: () => import("./pages/Runs.svelte") },
+  { path: "/runs/:id", title: "Run", load: () => import("./pages/Run.svelte") },
+];
+
+const NOWHERE: PageLine = { path: "", title: "Not found", load: () => import("./pages/NotFound.svelte") };
+
+export function pageFor(path: string): { page: PageLine; params: Params } {
+  for (const page of PAGES) {
+    const params = match(page.path, path);
+    if (params) return { page, params };
+  }
+  return { page: NOWHERE, params: { path } };
+}
+
+/** Whether a line of the navigation is where the reader is: on its page, or on one below it. */
+export function isWithin(page: PageLine, path: string): boolean {
+  return path === page.path || (page.path !== "/" && path.startsWith(`${page.path}/`));
+}

@@ -1,0 +1,26 @@
+import { fileURLToPath } from "node:url";
+
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vite";
+
+// `npm run dev` serves the sources with hot replacement; the API is that of `si-cli serve` beside it.
+const SERVER = process.env["SI_SERVER"] ?? "http://127.0.0.1:8000";
+
+export default defineConfig({
+  plugins: [svelte()],
+  // All addresses are relative, so that the pages work below whatever path a proxy shows the server at.
+  base: "./",
+  build: {
+    outDir: fileURLToPath(new URL("../src/soliplex/ingester/server/ui/dist", import.meta.url)),
+    emptyOutDir: true,
+    target: "es2022",
+    // Small files would become `data:` addresses, which the policy of the pages does not let scripts be.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    // Set-up shows what goes wrong, and not how long each part took.
+    rolldownOptions: { checks: { pluginTimings: false } },
+  },
+  server: {
+    proxy: { "/api": SERVER },
+  },
+});
