@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unittest.mock import AsyncMock
 
 import pytest
@@ -454,6 +454,40 @@ async def test_the_order_of_hits_is_that_of_both_ways_fused(db: Path) -> None:
     fusion = {content: scaled(near)[content] + scaled(words).get(content, 0.0) for content in near}
     hits = await search(db, "cats purr", embed)
     assert [hit.content for hit in hits] == sorted(fusion, key=lambda content: -fusion[content])
+
+
+async def test_phrases_and_identifiers_are_found_as_they_are(db: Path) -> None:
+    texts = [
+        "kubectl can get and get and get pods with kubectl",
+        "the tool kubectl_get lists pods",
+        "shutdown of workers is graceful: a graceful worker, a shutdown",
+        "a graceful shutdown ends them",
+        "version 1.5.2 is old",
+        "2 of 5 at 1 and 1.5 of 2",
+    ]
+    await write_documents(db, IDENTITY, [document("tools", *texts)], fence=SoleWriter())
+    # Rows that the index lacks yet are read one by one, and must be found the same way.
+    await write_documents(db, IDENTITY, [document("late", "a late graceful shutdown")], fence=SoleWriter())
+    phrase = 'how is "graceful shutdown" of workers done'
+    assert {hit.content for hit in await search(db, phrase, embed, kind=SearchKind.TEXT)} == {texts[3], LATE}
+    every = [hit.content for hit in await search(db, phrase, embed)]
+    assert set(every[:2]) == {texts[3], LATE}
+    assert set(every) == {*texts, LATE}
+    assert await search(db, '"pods graceful"', embed, kind=SearchKind.TEXT) == []
+    assert len(await search(db, '"pods graceful"', embed)) == len(every)
+    for question, best in (("what does kubectl_get get", texts[1]), ("what is new in 1.5.2", texts[4])):
+        assert (await search(db, question, embed, kind=SearchKind.TEXT))[0].content == best
+
+
+async def test_words_that_say_little_find_nothing_by_themselves(db: Path) -> None:
+    await write_documents(
+        db, IDENTITY, [document("two", "what is this and what are those", "the lease of a worker")], fence=SoleWriter()
+    )
+    (only,) = await search(db, "what is a lease", embed, kind=SearchKind.TEXT)
+    assert only.content == "the lease of a worker"
+
+
+LATE: Final = "a late graceful shutdown"
 
 
 def scaled(scores: dict[str, float]) -> dict[str, float]:

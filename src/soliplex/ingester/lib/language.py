@@ -47,6 +47,9 @@ ISO_639_1: Final = frozenset(
 """Every code of a language that has two letters."""
 
 
+_NAMES_OF_LISTS: Final = {"nb": "no", "nn": "no"}
+
+
 class _Guess(NamedTuple):
     code: str
     is_sure: bool
@@ -76,6 +79,15 @@ def known_code(name: str) -> str | None:
     code = re.split(r"[-_]", name.strip().lower(), maxsplit=1)[0]
     code = _OTHER_NAMES.get(code, code)
     return code if code in ISO_639_1 else None
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """The words of a language that say little by themselves; none where no list of them is known."""
+    import stopwordsiso  # noqa: PLC0415  reads its lists
+
+    name = _NAMES_OF_LISTS.get(language, language)
+    return frozenset(stopwordsiso.stopwords(name)) if stopwordsiso.has_lang(name) else frozenset()
 
 
 def sample(text: str, most: int = ENOUGH) -> str:

@@ -12,8 +12,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Final
+
+from soliplex.ingester.lib.language import stop_words
 
 LONGEST: Final = 3
 """Words of a phrase."""
@@ -23,7 +24,6 @@ _CODE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<[^>\n]*>|https?:/
 _PART: Final = re.compile(r"[^\W\d_][\w'\u2019+#-]*|\d[\w.,-]*|[^\w\s]|\n{2,}")
 _WITHOUT_SPACES: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _FEWEST_LETTERS: Final = 3
-_NAMES_OF_LISTS: Final = {"nb": "no", "nn": "no"}
 
 
 @dataclass(slots=True)
@@ -54,15 +54,6 @@ def keyphrases(text: str, language: str, most: int, elsewhere: Mapping[str, int]
 def words_in_articles(bodies: Iterable[str]) -> Counter[str]:
     """In how many of the texts each word stands."""
     return Counter(word for body in bodies for word in {part.lower() for part in _parts(body) if part[0].isalpha()})
-
-
-@cache
-def stop_words(language: str) -> frozenset[str]:
-    """The words of a language that say little by themselves; none where no list of them is known."""
-    import stopwordsiso  # noqa: PLC0415  reads its lists
-
-    name = _NAMES_OF_LISTS.get(language, language)
-    return frozenset(stopwordsiso.stopwords(name)) if stopwordsiso.has_lang(name) else frozenset()
 
 
 def _parts(text: str) -> list[str]:

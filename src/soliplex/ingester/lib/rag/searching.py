@@ -29,6 +29,7 @@ from soliplex.ingester.lib.rag.metadata import Placement, places_of
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
 from soliplex.ingester.lib.rag.readers import Reader, read
 from soliplex.ingester.lib.rag.scopes import NOTHING, Scope, chunks_within, quoted
+from soliplex.ingester.lib.rag.wording import Wording, holders_query, wording_of, words_query
 from soliplex.ingester.lib.rag.writing import CHUNK_ID, DOC_HASH
 
 __all__ = ["Hit", "Scope", "SearchKind", "search"]
@@ -58,6 +59,15 @@ class Chunk:
     metadata: str
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, as each way asks it."""
+
+    question: str
+    wording: Wording
+    embed: EmbedQuery
+
+
 async def search(
     db_path: str | Path,
     question: str,
@@ -70,22 +80,21 @@ async def search(
 ) -> list[Hit]:
     """The best pieces for a question, best first; only those whose score is no lower than `min_score`."""
     embed = _once(embed)
+    # In a thread: the models that tell languages are loaded at the first question.
+    asked = Asked(question, await asyncio.to_thread(wording_of, question), embed)
 
     async def ask(reader: Reader) -> list[Hit]:
         where = await chunks_within(reader, scope)
         if where == NOTHING:
             return []
-        ways = _ways(kind)
-        found = await asyncio.gather(
-            *(_WAYS[way](reader, question, embed, where, max(limit, CANDIDATES)) for way in ways)
-        )
-        ranked = fused([_closeness(found[0]), found[1]]) if len(found) > 1 else found[0]
+        found = await asyncio.gather(*(way(reader, asked, where, max(limit, CANDIDATES)) for way in _WAYS[kind]))
+        ranked = _both(*found) if kind is SearchKind.HYBRID else found[0]
         candidates = [chunk for chunk, _ in (ranked[:limit] if min_score is None else ranked)]
         scores = {chunk.id: score for chunk, score in found[0]}
         unscored = [chunk.id for chunk in candidates if chunk.id not in scores]  # found by their words alone
         documents, others = await asyncio.gather(
             documents_of(reader, {chunk.document_id for chunk in candidates}),
-            _cosines(reader, question, embed, unscored),
+            _cosines(reader, asked, unscored),
         )
         scores |= others
         # Rounded before it is compared: what is shown is what was asked for.
@@ -122,20 +131,36 @@ def _once(embed: EmbedQuery) -> EmbedQuery:
     return embed_once
 
 
-def _ways(kind: SearchKind) -> Sequence[SearchKind]:
-    return (SearchKind.VECTOR, SearchKind.TEXT) if kind is SearchKind.HYBRID else (kind,)
-
-
-async def _by_meaning(reader: Reader, question: str, embed: EmbedQuery, where: str | None, limit: int) -> Ranked:
-    vector = list(await embed(reader.identity, question))
+async def _by_meaning(reader: Reader, asked: Asked, where: str | None, limit: int) -> Ranked:
+    vector = list(await asked.embed(reader.identity, asked.question))
     query = reader.chunks.query().nearest_to(vector).column("vector").distance_type(METRIC)
     rows = await _rows(query.nprobes(PROBES).refine_factor(REFINE), where, limit, "_distance")
     return [(chunk, _finite(1 - distance)) for chunk, distance in rows]
 
 
-async def _by_words(reader: Reader, question: str, _embed: EmbedQuery, where: str | None, limit: int) -> Ranked:
-    query = reader.chunks.query().nearest_to_text(question, columns="content_fts")
-    return await _rows(query, where, limit, "_score")
+async def _by_words(reader: Reader, asked: Asked, where: str | None, limit: int) -> Ranked:
+    """Passages with the words of the question: where something stands in quotes, only those that hold it."""
+    ask = _holding if asked.wording.phrases else _by_any_words
+    return await ask(reader, asked, where, limit)
+
+
+async def _holding(reader: Reader, asked: Asked, where: str | None, limit: int) -> Ranked:
+    """Passages that hold all that stands in quotes; none where nothing does."""
+    if not asked.wording.phrases:
+        return []
+    return await _rows(reader.chunks.query().nearest_to_text(holders_query(asked.wording)), where, limit, "_score")
+
+
+async def _by_any_words(reader: Reader, asked: Asked, where: str | None, limit: int) -> Ranked:
+    return await _rows(reader.chunks.query().nearest_to_text(words_query(asked.wording)), where, limit, "_score")
+
+
+def _both(near: Ranked, worded: Ranked, holding: Ranked) -> Ranked:
+    """Passages by meaning and words; before all others those that hold what stands in quotes."""
+    held = {chunk.id for chunk, _ in holding}
+    words = [*holding, *((chunk, score) for chunk, score in worded if chunk.id not in held)]
+    # Python sorts stably: within each half, the ranking stays.
+    return sorted(fused([_closeness(near), words]), key=lambda pair: pair[0].id not in held)
 
 
 def _closeness(ranked: Ranked) -> Ranked:
@@ -148,7 +173,7 @@ def _finite(cosine: float) -> float:
     return max(-1.0, min(1.0, cosine)) if isfinite(cosine) else 0.0
 
 
-async def _cosines(reader: Reader, question: str, embed: EmbedQuery, ids: Sequence[str]) -> dict[str, float]:
+async def _cosines(reader: Reader, asked: Asked, ids: Sequence[str]) -> dict[str, float]:
     """How near to the question these chunks are."""
     if not ids:
         return {}
@@ -159,9 +184,9 @@ async def _cosines(reader: Reader, question: str, embed: EmbedQuery, ids: Sequen
     if not table.num_rows:
         return {}
     vectors = table.column("vector").combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
-    asked = np.asarray(await embed(reader.identity, question), dtype=np.float32)
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
-    products = vectors @ asked
+    wanted = np.asarray(await asked.embed(reader.identity, asked.question), dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wanted)
+    products = vectors @ wanted
     cosines = [
         _finite(float(product) / float(length)) if length else 0.0
         for product, length in zip(products, lengths, strict=True)
@@ -169,7 +194,11 @@ async def _cosines(reader: Reader, question: str, embed: EmbedQuery, ids: Sequen
     return dict(zip(table.column("id").to_pylist(), cosines, strict=True))
 
 
-_WAYS: Final = {SearchKind.VECTOR: _by_meaning, SearchKind.TEXT: _by_words}
+_WAYS: Final = {
+    SearchKind.VECTOR: (_by_meaning,),
+    SearchKind.TEXT: (_by_words,),
+    SearchKind.HYBRID: (_by_meaning, _by_any_words, _holding),
+}
 _COLUMNS: Final = [each.name for each in fields(Chunk)]
 
 
