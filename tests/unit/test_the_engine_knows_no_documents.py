@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import soliplex.ingester.lib.wf
-from soliplex.ingester.lib.models import documents, embeddings, metadata, payloads, responses, workflows
+from soliplex.ingester.lib.models import documents, embeddings, metadata, payloads, responses, task_queues, workflows
 
 ENGINE: Final = Path(soliplex.ingester.lib.wf.__file__).parent
 SQL_FILES: Final = sorted(ENGINE.rglob("*.sql"))
@@ -30,7 +30,7 @@ def classes_of(*modules: object) -> dict[str, type]:
 
 MODELS: Final = classes_of(documents, embeddings, responses).keys() - ANYTHINGS
 TABLES: Final = frozenset(metadata.tables) - {
-    str(getattr(model, "__tablename__", "")) for model in classes_of(workflows, payloads).values()
+    str(getattr(model, "__tablename__", "")) for model in classes_of(workflows, payloads, task_queues).values()
 }
 A_TABLE: Final = re.compile(rf"\b({'|'.join(sorted(TABLES))})\b", re.IGNORECASE)
 A_MODULE_ABOVE: Final = re.compile(
