@@ -150,12 +150,12 @@ def _tell(run: Run, *, as_json: bool) -> None:
                 "step": each.name,
                 "status": "skipped" if each.skipped else each.status,
                 "attempt": each.attempt,
-                "error": each.error,
+                "message": each.message,
             }
             for each in run.steps
         ]
         print_rows(
-            rows, {name: name for name in ("step", "status", "attempt", "error")}, as_json=False, nothing="no steps"
+            rows, {name: name for name in ("step", "status", "attempt", "message")}, as_json=False, nothing="no steps"
         )
     if run.status in ("failed", "cancelled"):
         raise typer.Exit(FAILED)
