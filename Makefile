@@ -1,7 +1,7 @@
 # Every recipe sets up first; scripts/setup.sh does so in a blink when nothing has changed.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser run serve test check chaos format bench docs dist lock clean distclean
+.PHONY: help setup browser run serve test check chaos format bench screenshots docs dist lock clean distclean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -26,6 +26,7 @@ run: setup ## set up, bring the database up to date, ingest the sample documents
 	$(bin)/si-cli db-init
 	$(bin)/si-cli ingest samples
 	$(bin)/si-cli search "how tall is a first-order lens" --limit 2
+	@echo "Next: make serve, and open http://127.0.0.1:8000/ to see it in a browser"
 
 serve: setup ## set up, and run the server and a worker in one process
 	$(bin)/si-cli serve
@@ -55,6 +56,9 @@ DATABASE ?= both
 
 chaos: setup ## kill, stop and starve real processes, then look for what is lost; MINUTES=10 SEED=... DATABASE=sqlite|postgres|both
 	$(python) -m tests.chaos --minutes $(MINUTES) --database $(DATABASE) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+screenshots: setup browser ## take the pictures of the web UI for README and docs
+	$(python) -m scripts.screenshots
 
 docs: setup ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict

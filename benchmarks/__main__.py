@@ -24,6 +24,7 @@ BENCHMARKS: Final[dict[str, tuple[DatabaseKind, ...]]] = {
     "api": DATABASES,
     "webhooks": DATABASES,
     "flows": DATABASES,
+    "ui": DATABASES,
     "pipeline": ("sqlite",),  # what takes its time there is not the database
     "segmenter": ("sqlite",),  # as the pipeline
 }

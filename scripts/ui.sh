@@ -1,5 +1,8 @@
 #!/bin/sh
-# Builds the web UI from ui/ into the package, where the server finds it. Does nothing when nothing has changed.
+# Usage: ui.sh [SCRIPT]
+#
+# Builds the web UI from ui/ into the package, where the server finds it. Does nothing when nothing has changed. With the
+# name of a script of ui/package.json, such as `test`, runs that instead.
 #
 # Node comes from the machine if it is new enough, else from the package index into .venv/.setup/node. Where neither can
 # be had, this says what is missing and succeeds: the server runs without its pages, and says so at /ui/. A build that
@@ -19,7 +22,7 @@ say() {
 }
 
 sources() {
-    find ui -name node_modules -prune -o -type f -print | LC_ALL=C sort | while read -r file; do
+    find ui -name node_modules -prune -o -path ui/tests -prune -o -type f -print | LC_ALL=C sort | while read -r file; do
         printf '%s\n' "$file" && cat "$file"
     done
     cat scripts/ui.sh scripts/node-requirements.txt
@@ -81,6 +84,13 @@ go_without() {
     say "The web UI is not built: $1. The server works without its pages; the next set-up tries again." >&2
     exit 0
 }
+
+if [ $# -gt 0 ]; then
+    find_node && [ -d ui/node_modules ] || exit 3
+    cd ui
+    npm run --silent "$@"
+    exit
+fi
 
 up_to_date && exit 0
 

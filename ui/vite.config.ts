@@ -16,6 +16,10 @@ export default defineConfig({
     target: "es2022",
     // Small files would become `data:` addresses, which the policy of the pages does not let scripts be.
     assetsInlineLimit: 0,
+    // Which file needs which: the benchmark of the first load reads it.
+    manifest: "manifest.json",
+    // The licences of what is built in must come along with it.
+    license: { fileName: "licenses.md" },
     modulePreload: { polyfill: false },
     // Set-up shows what goes wrong, and not how long each part took.
     rolldownOptions: { checks: { pluginTimings: false } },

@@ -124,6 +124,7 @@ class Visitor:
 
     def go(self, path: str) -> Page:
         """Opens a page of the UI by its address behind the `#`."""
+        self.page.goto("about:blank")  # or the page before would stand there until this one is loaded
         self.page.goto(f"{self.installation.url}/ui/#{path}")
         expect(self.page.get_by_role("heading", level=1)).to_be_visible()
         return self.page

@@ -9,6 +9,8 @@ export interface Options {
   follow?: () => Filter | null;
   /** Which of these changes matter; all, unless it is said. */
   when?: (change: Change) => boolean;
+  /** Load again after so many milliseconds too, for what the feed does not tell of, such as workers; not while hidden. */
+  every?: number;
   /** Shortest time between two loads that the feed causes, in milliseconds. */
   atMostEvery?: number;
 }
@@ -64,7 +66,15 @@ export function resource<T>(load: (signal: AbortSignal) => Promise<T>, options: 
     void found.reload();
     return () => found.stop();
   });
-  const { follow, when = () => true, atMostEvery = 1_000 } = options;
+  const { follow, when = () => true, every, atMostEvery = 1_000 } = options;
+  if (every !== undefined) {
+    $effect(() => {
+      const timer = setInterval(() => {
+        if (!document.hidden) void found.reload();
+      }, every);
+      return () => clearInterval(timer);
+    });
+  }
   if (follow) {
     $effect(() => {
       const filter = follow();

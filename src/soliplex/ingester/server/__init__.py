@@ -7,7 +7,8 @@
     connections.py  bounds on heads, before anyone is asked      slots.py       turns of those who wait for bytes
     bodies.py     how large and how slow a body may be           forms.py       forms of any size
     parameters.py what several routes take and give              pages.py       what a browser is shown
-    ui/           the web UI, as it was built        health.py  metrics.py
+    ui/           the web UI, as it was built                    sharing.py     answers that many ask for
+    health.py  metrics.py
 
 Knows documents and the engine by their operations and views; nothing but the command line imports it.
 """

@@ -44,6 +44,7 @@ from soliplex.ingester.server.parameters import (
     json_list,
     required_id,
 )
+from soliplex.ingester.server.sharing import shared
 
 router = APIRouter(prefix="/workflow", tags=["workflow"])
 
@@ -174,7 +175,10 @@ async def list_causes(
 
     The newest ten thousand are looked at; `is_exact` says whether those are all.
     """
-    return await views.failures_by_cause(run_group_id=run_group_id, interval=interval)
+    return await shared(
+        f"failures by cause {run_group_id} {interval}",
+        lambda: views.failures_by_cause(run_group_id=run_group_id, interval=interval),
+    )
 
 
 @router.get("/reasons-to-wait", summary="Why steps of a group wait", responses=error_answers(404))

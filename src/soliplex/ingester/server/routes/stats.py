@@ -23,6 +23,7 @@ from soliplex.ingester.lib.wf.views import (
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, Id, Text
 from soliplex.ingester.server.routes.run_groups import Stats
+from soliplex.ingester.server.sharing import shared
 
 router = APIRouter(prefix="/stats", tags=["stats"])
 
@@ -86,8 +87,11 @@ async def throughput(
 async def throughput_of_steps(
     interval: Annotated[Interval, Query(description="How far back to look.")] = Interval.HOUR,
 ) -> list[TypeThroughput]:
-    """Steps and tasks that ended within the interval, also piece by piece: seconds, minutes, hours or days."""
-    return await views.throughput_by_type(interval)
+    """Steps and tasks that ended within the interval, also piece by piece: seconds, minutes, hours or days.
+
+    An answer that took long to work out is given to others for nine times as long.
+    """
+    return await shared(f"throughput of steps {interval}", lambda: views.throughput_by_type(interval))
 
 
 @router.get("/rates", summary="How often steps succeed and fail", responses=error_answers(404))

@@ -1,0 +1,107 @@
+"""Pictures of the web UI for the README and the documentation, taken of a real server at work on the samples.
+
+python -m scripts.screenshots [FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser import NARROW, ROOT, Installation, chromium_path, running_browser, visiting
+from tests.support.serving import serving
+
+SAMPLES: Final = ROOT / "samples"
+COPIES: Final = 6
+"""Each sample that is text comes so often, each time a little different: enough to be seen at work."""
+SIZE: Final = (1440, 900)
+COLOURS: Final = 128
+"""Pages have few colours: with a palette, a picture is a third as large."""
+
+
+def documents() -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for path in sorted(SAMPLES.rglob("*")):
+        if not path.is_file() or path.name == "README.md":
+            continue
+        name = path.relative_to(SAMPLES).as_posix()
+        found[name] = path.read_bytes()
+        if path.suffix in {".md", ".txt", ".html", ".csv"}:
+            for number in range(2, COPIES + 1):
+                found[name.replace(".", f"-{number}.", 1)] = path.read_bytes() + f"\n\nCopy {number}.\n".encode()
+    return found
+
+
+def take(folder: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as data, serving(Path(data)) as server, running_browser() as browser:
+        shown = Installation(server, "")
+        shown.ingest("letters of the keeper", {"letter.md": b"# Letter\n\nThe lamp was lit at dusk."})
+        shown.ingest(
+            "scans from the archive",
+            {"archive/ledger-1902.pdf": b"%PDF-1.7 cut off", "archive/ledger-1903.pdf": b"%PDF-1.7 cut off too"},
+        )
+        group = shown.start(shown.batch("crafts, spring collection", documents()))
+        _until_half(shown, group)
+        yield _picture(browser, shown, "/", folder / "ui-overview.png")
+        yield _picture(browser, shown, "/", folder / "ui-overview-dark.png", colours="dark")
+        shown.finish(group)
+        runs = shown.get(f"workflow/run-groups/{group}/runs")
+        run = runs[len(runs) // 2]["id"]
+        failed = shown.get("workflow/by-status", status="FAILED")[0]["id"]
+        yield _picture(browser, shown, f"/runs/{failed}?tab=attempts", folder / "ui-failed-run.png")
+        yield _picture(browser, shown, f"/runs/{run}", folder / "ui-run.png")
+        yield _picture(browser, shown, f"/runs/{run}?tab=artifacts&view=chunks", folder / "ui-chunks.png")
+        yield _picture(browser, shown, f"/groups/{group}", folder / "ui-group.png", colours="dark")
+        yield _picture(browser, shown, f"/runs/{run}?tab=timeline", folder / "ui-narrow.png", size=NARROW)
+
+
+def _until_half(shown: Installation, group: int) -> None:
+    while True:
+        found = shown.get(f"workflow/run-groups/{group}")
+        if found["remaining_runs"] <= found["total_runs"] // 2:
+            return
+        time.sleep(0.3)
+
+
+def _picture(
+    browser: Browser,
+    shown: Installation,
+    path: str,
+    file: Path,
+    *,
+    size: tuple[int, int] = SIZE,
+    colours: Literal["light", "dark"] = "light",
+) -> Path:
+    with visiting(browser, shown, size=size, colours=colours, scale=1.5) as visitor:
+        page = visitor.go(path)
+        _settle(page)
+        page.screenshot(path=file)
+    with Image.open(file) as image:
+        image.convert("RGB").quantize(COLOURS).save(file, optimize=True)
+    return file
+
+
+def _settle(page: Page) -> None:
+    expect(page.locator("main [aria-busy=true]")).to_have_count(0)
+    page.wait_for_timeout(600)  # transitions
+
+
+def main() -> int:
+    if chromium_path() is None:
+        print("there is no chromium: `sh scripts/browser.sh` installs one", file=sys.stderr)
+        return 1
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "assets"
+    for made in take(folder):
+        print(f"{made} ({made.stat().st_size // 1024} KiB)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

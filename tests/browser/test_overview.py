@@ -1,0 +1,61 @@
+"""The overview: what a newcomer is told, and how it moves while documents are worked on."""
+
+from __future__ import annotations
+
+import json
+
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Visits
+from tests.support.browser import Installation
+
+
+def figure(page: Page, name: str) -> str:
+    found = page.get_by_role("region", name="Now").locator("div", has=page.get_by_role("heading", name=name))
+    return found.locator(".value").inner_text()
+
+
+def test_a_newcomer_is_told_what_to_do_first(visit: Visits) -> None:
+    visitor = visit()
+
+    def nothing(route: Route) -> None:
+        page = {"items": [], "total": 0, "page": 1, "rows_per_page": 8, "total_pages": 0}
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(page))
+
+    visitor.page.route("**/api/v1/workflow/run-groups*", nothing)
+    page = visitor.go("/")
+    expect(page.get_by_role("heading", name="Nothing has been ingested yet")).to_be_visible()
+    expect(page.get_by_text("si-cli ingest ./my-documents")).to_be_visible()
+
+
+def test_the_overview_moves_while_documents_are_worked_on(visit: Visits, installation: Installation) -> None:
+    page = visit().go("/")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    workers = page.get_by_role("region", name="Now")
+    expect(workers.get_by_role("heading", name="Workers")).to_be_visible()
+
+    batch = installation.batch(
+        "watched letters", {f"letter-{n}.md": f"# Letter {n}\n\nDear reader.".encode() for n in range(3)}
+    )
+    group = installation.start(batch)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="watched letters"))
+    expect(row).to_be_visible()
+    installation.finish(group)
+    expect(row).to_be_hidden()
+    # The page was not loaded anew: it was told.
+    expect(page.get_by_role("heading", name="Steps that ended in the last hour")).to_be_visible()
+    assert figure(page, "Running") == "0"
+
+    page.get_by_role("link", name="All run groups").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Run groups")
+    row = page.get_by_role("row").filter(has_text="watched letters")
+    expect(row).to_contain_text("Completed")
+    expect(row).to_contain_text("3 / 3")
+
+
+def test_a_cause_of_failures_leads_to_its_runs(visit: Visits, installation: Installation) -> None:
+    installation.ingest("cut off", {"cut-off.pdf": b"%PDF-1.4 cut"})
+    page = visit().go("/")
+    page.get_by_role("link", name="the PDF is cut off").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+    expect(page.get_by_role("row").filter(has_text="cut-off.pdf")).to_contain_text("Failed")
