@@ -95,7 +95,6 @@ def test_options_name_the_measures_to_take() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 def test_the_quick_form_on_sqlite_prints_one_json_object_with_every_measure() -> None:
     command = [sys.executable, "-m", "benchmarks.engine", "--database", "sqlite", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
@@ -114,7 +113,6 @@ def test_the_quick_form_on_sqlite_prints_one_json_object_with_every_measure() ->
 
 @pytest.mark.slow
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_api_s_benchmark_gives_every_figure() -> None:
     command = [sys.executable, "-m", "benchmarks.api", "--database", "sqlite", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
@@ -130,7 +128,6 @@ def test_the_quick_form_of_the_api_s_benchmark_gives_every_figure() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_flows_benchmark_gives_every_figure() -> None:
     command = [sys.executable, "-m", "benchmarks.flows", "--database", "sqlite", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
@@ -142,7 +139,6 @@ def test_the_quick_form_of_the_flows_benchmark_gives_every_figure() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_webhooks_benchmark_gives_every_figure() -> None:
     command = [sys.executable, "-m", "benchmarks.webhooks", "--database", "sqlite", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
@@ -154,7 +150,6 @@ def test_the_quick_form_of_the_webhooks_benchmark_gives_every_figure() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_pipeline_s_benchmark_says_what_it_needs_and_measures_the_rest() -> None:
     command = [sys.executable, "-m", "benchmarks.pipeline", "--quick", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True)
@@ -170,7 +165,6 @@ def test_the_quick_form_of_the_pipeline_s_benchmark_says_what_it_needs_and_measu
 
 @pytest.mark.slow
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 def test_the_quick_form_of_the_segmenter_s_benchmark_gives_every_figure(tmp_path: Path) -> None:
     segments = [{"title": title, "paras": [f"Words about {title}."] * 3} for title in ("", "Bees", "Trains")]
     files = {

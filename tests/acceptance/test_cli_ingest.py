@@ -248,7 +248,7 @@ class Process:
         pytest.fail(f"it ended without saying {start!r}: {''.join(lines)}")
 
     def end(self) -> tuple[int, dict[str, Any]]:
-        out, err = self.process.communicate(timeout=100)
+        out, err = self.process.communicate(timeout=300)
         assert out, err
         return self.process.returncode, json.loads(out)
 

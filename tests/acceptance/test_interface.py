@@ -144,7 +144,6 @@ READ: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", READ)
 def test_a_route_that_is_read_gives_its_fields(field: Field, path: str) -> None:
     told = expect(field.get(path))

@@ -64,7 +64,6 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return said.text
 
 
-@pytest.mark.timeout(300)
 async def test_an_assistant_ingests_searches_and_reads_over_standard_input_and_output(
     tmp_path: Path, handbook: Path
 ) -> None:
@@ -137,7 +136,7 @@ def listening(folder: Path, *options: str, **settings: str) -> Generator[tuple[s
 async def connected(url: str, key: str | None = None) -> AsyncGenerator[Client]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        httpx2.AsyncClient(headers=headers, timeout=300) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
     ):
         yield client
@@ -146,7 +145,7 @@ async def connected(url: str, key: str | None = None) -> AsyncGenerator[Client]:
 def post(url: str, **headers: str) -> int:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accepted = {"Accept": "application/json, text/event-stream"}
-    return httpx.post(url, json=asked, headers=accepted | headers, timeout=60).status_code
+    return httpx.post(url, json=asked, headers=accepted | headers, timeout=300).status_code
 
 
 async def test_an_assistant_asks_a_server_over_http_with_the_key(tmp_path: Path, remote: Server) -> None:
@@ -188,7 +187,7 @@ def _initialized(url: str, headers: dict[str, str]) -> int:
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a page", "version": "1"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
     accepted = {"Accept": "application/json, text/event-stream"}
-    return httpx.post(url, json=asked, headers=accepted | headers, timeout=60).status_code
+    return httpx.post(url, json=asked, headers=accepted | headers, timeout=300).status_code
 
 
 def key_settings() -> Settings:

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.serving import Server, serving
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +28,6 @@ def schemathesis(server: Server, folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.timeout(400)
 def test_schemathesis_finds_nothing(database_url: str, tmp_path: Path) -> None:
     settings = {
         "DOC_DB_URL": database_url,

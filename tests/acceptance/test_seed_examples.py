@@ -113,7 +113,6 @@ def test_a_workflow_is_started_for_a_document(idle_server: Server, tmp_path: Pat
     assert run.keys() >= WORKFLOW_RUN
 
 
-@pytest.mark.timeout(300)  # the test and the server each import a RAG library, for seconds
 def test_a_database_is_vacuumed(idle_server: Server, filled: Path, tmp_path: Path) -> None:
     missing = curl(VACUUM, idle_server.url, tmp_path)
     assert (missing.status, missing.json()["status"]) == (404, "not_found")

@@ -60,7 +60,7 @@ REFUSED: Final[list[tuple[tuple[str, bytes], dict[str, str], int, str]]] = [
     (TEXT, {"colour": "blue"}, 400, "colour"),
     (("empty.txt", b""), {}, 422, "uploadfile"),
     (("page.png", PNG), {}, 422, "enable_ocr"),
-    (("large.txt", b"x" * 2001), {}, 413, "2000"),
+    (("large.txt", b"x" * 2001), {}, 413, "uploadfile: is larger than 2000 bytes"),
     (("things.zip", zipped({"a.txt": "a"})), {}, 415, "uploadfile"),
     (("program", b"\x7fELF" + b"\x00" * 100), {}, 415, "uploadfile"),
 ]
@@ -88,7 +88,7 @@ NOT_THERE: Final[list[tuple[str, str, dict[str, Any], int]]] = [
     ("PATCH", "/jobs/nonsense", {"json": {"status": "CANCELED"}}, 404),
     ("PATCH", "/jobs/nonsense", {"json": {"status": "COMPLETED"}}, 422),
     ("PATCH", "/jobs/nonsense", {"json": {}}, 422),
-    ("PATCH", "/jobs/nonsense", {"json": {"status": "CANCELED", "progress": 5}}, 422),
+    ("PATCH", "/jobs/nonsense", {"json": {"status": "CANCELED", "progress": 5}}, 400),
     ("POST", "/jobs/nonsense/retry", {}, 404),
     ("DELETE", "/jobs/nonsense", {}, 404),
     ("GET", "/documents/1", {}, 404),

@@ -202,7 +202,7 @@ async def test_steps_run_in_the_wiring_of_their_worker_wherever_they_run(sides: 
     await asyncio.gather(*(side.start(batch_id, "tell") for side, batch_id in zip(sides, batches, strict=True)))
     for side, batch_id in zip(sides, batches, strict=True):
         await eventually(
-            lambda side=side, batch_id=batch_id: side.has_ended(batch_id), "the batch has ended", within=90
+            lambda side=side, batch_id=batch_id: side.has_ended(batch_id), "the batch has ended", within=300
         )
         told = await side.rows("SELECT workflow_step_name, status, CAST(output AS text), worker_id FROM runstep")
         assert len(told) == 18
@@ -224,7 +224,7 @@ async def test_documents_of_each_go_into_its_own_rag_database_and_are_found_ther
     await asyncio.gather(*(side.start(batch_id, "batch") for side, batch_id in zip(sides, batches, strict=True)))
     for side, batch_id in zip(sides, batches, strict=True):
         await eventually(
-            lambda side=side, batch_id=batch_id: side.has_ended(batch_id), "the batch has ended", within=120
+            lambda side=side, batch_id=batch_id: side.has_ended(batch_id), "the batch has ended", within=300
         )
     for question in ("when do bees leave the hive", "how long does sourdough take"):
         answers = await asyncio.gather(*(side.client.get(f"{A}/search", params={"q": question}) for side in sides))
@@ -252,7 +252,7 @@ async def test_one_that_stops_leaves_the_other_at_work(urls: list[str], tmp_path
         batch_id = await side.new_batch()
         assert (await side.send(batch_id, "/page.md", b"bread")).status_code == 201
         await side.start(batch_id, "tell")
-        await eventually(lambda: side.has_ended(batch_id), "the batch has ended", within=90)
+        await eventually(lambda: side.has_ended(batch_id), "the batch has ended", within=300)
 
 
 async def test_a_signal_is_told_to_those_that_live_and_to_whoever_was_told_before(tmp_path: Path) -> None:

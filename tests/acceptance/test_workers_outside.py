@@ -77,7 +77,7 @@ async def test_a_worker_in_bash_and_curl_works_on_steps(
 
 
 async def _ended(run_id: int) -> WorkflowRun:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             async with Database.session(read_only=True) as session:
                 run = await session.get_one(WorkflowRun, run_id)

@@ -268,7 +268,7 @@ class Installation:
             process.strike(signal.SIGCONT)
             process.strike(signal.SIGTERM)
         with suppress(AssertionError):  # whoever does not end in time is killed
-            await eventually(lambda: not any(each.is_alive for each in processes), "all processes end", within=20)
+            await eventually(lambda: not any(each.is_alive for each in processes), "all processes end", within=120)
         for process in processes:
             await process.kill()
         self.slots = []

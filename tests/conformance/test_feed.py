@@ -237,7 +237,7 @@ async def test_streams_end_when_looking_fails(driver: Driver, monkeypatch: pytes
 
     monkeypatch.setattr(News, "look", broken)
     feed = ChangeFeed(clock=driver.now)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         assert [each async for each in feed.changes_for(Follower())] == []
     await feed.close()
 

@@ -150,10 +150,10 @@ async def test_a_loop_calls_again_with_what_was_returned(database: type[Database
 
 
 async def test_one_who_waits_is_given_a_step_as_soon_as_there_is_one(database: type[Database]) -> None:
-    waiting = asyncio.create_task(claim(wait=30))
+    waiting = asyncio.create_task(claim(wait=60))
     await asyncio.sleep(0)
     await start(flow({"scan": {"type": "@ocr"}}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(50):
         assert len((await waiting).tasks) == 1
 
 

@@ -75,7 +75,7 @@ def reading(pool: ProcessPool, folder: Path) -> asyncio.Task[object]:
 async def test_a_killed_parser_leaves_no_folder(office: FakeOffice, temporary: Path, tmp_path: Path) -> None:
     async with ProcessPool(processes=1, grace=0.2) as pool:
         call = reading(pool, tmp_path)
-        await eventually(lambda: len(office.pids) == 2, "LibreOffice has begun", within=60)
+        await eventually(lambda: len(office.pids) == 2, "LibreOffice has begun", within=300)
         assert made_by_office(temporary)
         (process,) = pool._all
         os.kill(process.pid, signal.SIGKILL)
@@ -87,7 +87,7 @@ async def test_a_killed_parser_leaves_no_folder(office: FakeOffice, temporary: P
 async def test_a_parser_that_is_cancelled_leaves_no_folder(office: FakeOffice, temporary: Path, tmp_path: Path) -> None:
     async with ProcessPool(processes=1, cancel_grace=0.05) as pool:
         call = reading(pool, tmp_path)
-        await eventually(lambda: len(office.pids) == 2, "LibreOffice has begun", within=60)
+        await eventually(lambda: len(office.pids) == 2, "LibreOffice has begun", within=300)
         assert made_by_office(temporary)
         call.cancel()
         await asyncio.wait([call])

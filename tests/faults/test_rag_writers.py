@@ -27,7 +27,6 @@ from tests.support.rag_fault_main import CHANGES, CREATIONS, FENCES, Order
 
 ROOT = Path(__file__).parents[2]
 LONG = 100.0
-pytestmark = pytest.mark.timeout(400)
 
 
 class Writers:

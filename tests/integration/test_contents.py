@@ -73,7 +73,7 @@ async def all_runs_end() -> None:
     async def have_ended() -> bool:
         return await scalar("SELECT count(*) FROM workflowrun WHERE completed_date IS NULL") == 0
 
-    await eventually(have_ended, "all runs have ended", within=120)
+    await eventually(have_ended, "all runs have ended", within=300)
     assert {row[0] for row in await rows_of("SELECT status FROM workflowrun")} == {RunStatus.COMPLETED}
 
 

@@ -42,7 +42,7 @@ def registry() -> Iterator[None]:
 async def test_a_flow_of_functions_gives_what_its_last_steps_give(database: None) -> None:
     run_id = await lengths.start(TEXT)
     async with working():
-        run = await Executor.wait(run_id, timeout=30)
+        run = await Executor.wait(run_id, timeout=300)
     assert (run.status, run.output, run.error) == ("completed", {"total": 9}, None)
     assert [(step.name, step.status, step.output) for step in run.steps] == [
         ("words", "completed", ["to", "be", "or", "not"]),
@@ -146,7 +146,7 @@ async def test_the_end_of_a_run_waits_for_the_process_that_can_tell_it(database:
         await until(lambda: _tells(asked))
         assert await rows_of(asked) == [(await _tells(asked), 0)]
         functions._kept.update(elsewhere)  # pyright: ignore[reportPrivateUsage]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             assert await told_here == {"only": "go"}
     assert await rows_of(asked) == [(None, 0)]
 
@@ -169,10 +169,10 @@ async def test_a_step_may_ask_to_be_called_again_wait_for_a_signal_and_run_anoth
     waits = await waiting.start()
     async with working():
         await Executor.signal("approve", "Ada")
-        run = await Executor.wait(waits, timeout=30)
+        run = await Executor.wait(waits, timeout=300)
         assert run.output == {"approved": {"pages": 3, "by": "Ada"}}
         await lengths.start(TEXT)  # so that it is stored
-        asks = await Executor.wait(await outer.start(TEXT), timeout=30)
+        asks = await Executor.wait(await outer.start(TEXT), timeout=300)
     assert asks.output == {"inner": 9}
 
 

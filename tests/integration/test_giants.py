@@ -156,7 +156,6 @@ async def test_a_document_that_goes_through_in_pieces_gets_the_same_chunks_and_v
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @ON_SQLITE
 def test_the_memory_of_a_worker_does_not_grow_with_the_document(database_url: str, tmp_path: Path) -> None:
     """Six megabytes of text in 20,000 chunks: their vectors alone would be 190 MiB of objects, their JSON as much."""

@@ -113,7 +113,7 @@ async def test_docling_serve_gets_what_docling_reads(stored: Path, extension: st
     put(stored, book(type_at=3) if extension == ".epub" else sample(extension))
     kind = detect_mime_type(stored)
     async with FakeDoclingServe() as server:
-        parsed = await DoclingServeParser([server.url], timeout=60).parse(
+        parsed = await DoclingServeParser([server.url], timeout=300).parse(
             stored, mime_type=kind, options=ParseOptions()
         )
     assert TEXT in parsed.markdown
@@ -136,7 +136,7 @@ async def test_a_workbook_of_many_cells_is_not_sent_to_a_server(stored: Path, mo
     monkeypatch.setattr(serve_parser, "MOST_CELLS", 100)
     put(stored, workbook(rows=60))
     async with FakeDoclingServe() as server:
-        parsed = await DoclingServeParser([server.url], timeout=60).parse(
+        parsed = await DoclingServeParser([server.url], timeout=300).parse(
             stored, mime_type=detect_mime_type(stored), options=ParseOptions()
         )
         assert server.submitted == []

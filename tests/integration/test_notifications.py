@@ -33,10 +33,10 @@ async def test_who_listens_is_told_of_runs_and_steps_in_their_order(database: No
     other = await OrchestratorNotifications.listen("task_failed", failures.append)
     async with working():
         run_id = await Executor.start_workflow(Greeting, {"name": "Ada"})
-        await asyncio.wait_for(ended.wait(), 60)
+        await asyncio.wait_for(ended.wait(), 300)
         ended.clear()
         bad = await Executor.start_workflow(Greeting, {"name": ""})
-        await asyncio.wait_for(ended.wait(), 60)
+        await asyncio.wait_for(ended.wait(), 300)
     await OrchestratorNotifications.unlisten(ref)
     await OrchestratorNotifications.unlisten(other)
     good = [(event.kind, event.step) for event in told if event.run_id == run_id]

@@ -64,7 +64,7 @@ async def put(batch_id: int, uri: str, content: bytes) -> str:
 async def process(batch_id: int) -> dict[str, Any]:
     """Run the workflow over a batch; gives the status of each step by document and name, with its output."""
     started = await documents.start_workflows(batch_id, workflow_id="batch", param_id="quick")
-    await eventually(lambda: _is_complete(batch_id), "the batch is complete", within=120)
+    await eventually(lambda: _is_complete(batch_id), "the batch is complete", within=300)
     rows = await rows_of(
         """SELECT r.doc_id, s.workflow_step_name, s.status, CAST(s.output AS text), s.status_message
              FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id WHERE r.run_group_id = :id""",

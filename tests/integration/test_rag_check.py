@@ -60,7 +60,7 @@ async def test_what_is_half_there_missing_or_stale_is_told_and_mended(worker: Wo
 
     done = await repair_rag(found)
     assert (done.stored_again, done.deleted, len(done.run_group_ids)) == (4, 1, 1)
-    await eventually(ended, "all is stored again", within=120)
+    await eventually(ended, "all is stored again", within=300)
     assert (await check_rag(path)).is_whole
     assert await uris("sourdough rye flour", limit=1) == ["/bread.md"]
     parsed = await rows_of(

@@ -64,7 +64,7 @@ async def all_runs_end() -> None:
     async def have_ended() -> bool:
         return await scalar("SELECT count(*) FROM workflowrun WHERE completed_date IS NULL") == 0
 
-    await eventually(have_ended, "all runs have ended", within=120)
+    await eventually(have_ended, "all runs have ended", within=300)
 
 
 async def outputs_of(done: RolledBack) -> dict[str, Any]:

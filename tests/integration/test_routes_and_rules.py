@@ -151,7 +151,7 @@ async def steps_of(started: Started) -> Steps:
         rows = await rows_of("SELECT completed_date FROM rungroup WHERE id = :id", id=started.run_group.id)
         return rows[0][0] is not None
 
-    await eventually(is_over, "the group has ended", within=60)
+    await eventually(is_over, "the group has ended", within=300)
     rows = await rows_of(
         """SELECT r.doc_id, CAST(r.input AS text), r.workflow_definition_id, s.workflow_step_name, s.status,
                   CAST(s.output AS text), s.status_message

@@ -62,7 +62,6 @@ async def haiku_rag(db: Path, *arguments: str) -> str:
     return printed.decode()
 
 
-@pytest.mark.timeout(180)
 async def test_it_searches_by_meaning_and_words(db: Path, server: EmbeddingServer) -> None:
     printed = await haiku_rag(db, "search", "--limit", "1", QUESTION)
     assert "/shelf/databases.md" in printed
@@ -72,7 +71,6 @@ async def test_it_searches_by_meaning_and_words(db: Path, server: EmbeddingServe
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_it_lists_shows_and_checks_what_was_written(db: Path) -> None:
     words = await haiku_rag(db, "search", "--search-type", "fts", "warm sofas")
     assert "/shelf/cats.md" in words

@@ -97,7 +97,7 @@ async def test_a_group_that_ends_leaves_a_vacuumed_database_and_its_checksum(dat
             query = "SELECT status FROM lifecyclehistory WHERE event = 'group_end'"
             return [row[0] for row in await rows_of(query)] == ["COMPLETED"]
 
-        await eventually(is_delivered, "the end of the group was handled", within=120)
+        await eventually(is_delivered, "the end of the group was handled", within=300)
     finally:
         await worker.stop()
     path = Path(rag_path("library"))

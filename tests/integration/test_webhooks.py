@@ -80,7 +80,7 @@ async def send(hooks: Receiver, settings: Settings, number: int = 1, stream: str
 
 
 async def until(condition: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not await condition():  # noqa: ASYNC110  the database is asked, which tells nobody of its changes
             await asyncio.sleep(0.005)
 

@@ -655,7 +655,7 @@ async def test_progress_is_written_while_the_handler_works_and_wrong_progress_fa
     begun, go_on = handlers.gate("progress")
     async with working():
         group_id = await start(flow(a="progress_and_wait"))
-        await asyncio.wait_for(begun.wait(), 30)
+        await asyncio.wait_for(begun.wait(), 120)
         (step,) = await until(lambda: _with_progress(group_id))
         assert (step.progress["fraction"], step.progress["text"]) == (0.5, "half")
         go_on.set()

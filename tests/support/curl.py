@@ -58,5 +58,5 @@ def _translated(command: str, url: str) -> CurlAnswer:
             case _:
                 address = word.replace(f"http://{WRITTEN_ADDRESS}", url)
     headers = {"Content-Type": "application/x-www-form-urlencoded"} if fields else {}
-    answer = httpx.request(method, address, content="&".join(fields), headers=headers, timeout=60)
+    answer = httpx.request(method, address, content="&".join(fields), headers=headers, timeout=300)
     return CurlAnswer(answer.status_code, answer.text)

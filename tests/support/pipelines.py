@@ -50,7 +50,7 @@ async def start(files: Mapping[str, bytes], workflow_id: str) -> int:
     return batch_id
 
 
-async def outcomes(batch_id: int, *, within: float = 120) -> dict[str, Outcome]:
+async def outcomes(batch_id: int, *, within: float = 300) -> dict[str, Outcome]:
     """Wait until the batch has ended; gives what came of each document."""
     await eventually(lambda: _has_ended(batch_id), "the batch has ended", within=within)
     found: dict[str, Outcome] = {}

@@ -92,7 +92,7 @@ class Receiver:
 
     async def has(self, *, deliveries: int = 0, taken: int = 0) -> None:
         """Wait until so many have come, and so many were taken."""
-        async with asyncio.timeout(60), self._changed:
+        async with asyncio.timeout(300), self._changed:
             await self._changed.wait_for(lambda: len(self.deliveries) >= deliveries and len(self.taken) >= taken)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -67,7 +67,7 @@ async def until(client: httpx.AsyncClient, job_id: str, **wanted: Any) -> dict[s
         job = await job_of(client, job_id)
         return all(job[name] == value for name, value in wanted.items())
 
-    await eventually(is_so, f"the job is {wanted}", within=90)
+    await eventually(is_so, f"the job is {wanted}", within=300)
     return job
 
 
@@ -80,7 +80,7 @@ async def ended(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
         job = await job_of(client, job_id)
         return job["status"] in {"COMPLETED", "FAILED", "CANCELED"}
 
-    await eventually(is_final, "the job has ended", within=90)
+    await eventually(is_final, "the job has ended", within=300)
     return job
 
 

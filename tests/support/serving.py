@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-PATIENCE = 180.0
+PATIENCE = 400.0
 PROGRAM = "from soliplex.ingester.cli import main; main()"
 COMMAND = (sys.executable, "-c", PROGRAM, "serve")
 

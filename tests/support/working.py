@@ -37,7 +37,7 @@ async def run_of(run_id: int) -> WorkflowRun:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not await condition():  # noqa: ASYNC110  the database is asked, which tells nobody of its changes
             await asyncio.sleep(0.005)
 

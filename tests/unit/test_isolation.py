@@ -23,7 +23,7 @@ from soliplex.ingester.lib.wf.errors import (
 from soliplex.ingester.lib.wf.isolation import pickles, run_inline, stop_requested
 from soliplex.ingester.lib.wf.isolation.wire import Frame, Kind, header_of, unpack
 
-LONG = 30.0
+LONG = 120.0
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
 

@@ -48,7 +48,7 @@ def test_an_escaped_nul_is_told_from_the_text_of_its_escape(value: Any, *, is_fo
 
 def test_a_result_may_speak_of_the_escape_of_nul() -> None:
     assert json.loads(storable_json({"text": r"C:\u0000"})) == {"text": r"C:\u0000"}
-    with pytest.raises(PermanentError, match="holds a NUL character"):
+    with pytest.raises(PermanentError, match="must not hold NUL"):
         storable_json({"text": "C:\x00"})
 
 

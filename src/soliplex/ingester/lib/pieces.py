@@ -40,10 +40,10 @@ async def json_in_pieces(mapping: Mapping[str, Any]) -> list[bytes]:
     return [*pieces, b"}"]
 
 
-async def json_array_in_pieces[T](items: Iterable[T], dump: Callable[[T], bytes]) -> list[bytes]:
+async def json_array_in_pieces[T](items: Iterable[T], dump: Callable[[T], bytes], size: int = ROWS) -> list[bytes]:
     """A long list as JSON, each item as `dump` writes it; the pieces stand one after the other."""
     pieces = [b"["]
-    async for some in in_pieces(items, ROWS):
+    async for some in in_pieces(items, size):
         pieces.append((b"," if len(pieces) > 1 else b"") + b",".join(map(dump, some)))
     return [*pieces, b"]"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, NoReturn
 
@@ -20,7 +21,12 @@ LONGEST_KEY: Final = 500
 """Bytes of a signal's or run's key, which stands in an index beside other columns."""
 LARGEST_META: Final = 1 << 20
 LARGEST_INTEGER: Final = 2**31 - 1
+DEEPEST_JSON: Final = 200
+"""Lists and objects in each other. Databases and pydantic read and write JSON by recursion: pydantic 255 levels."""
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
+_CONTAINERS: Final = (dict, list, tuple)
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an escaped backslash, u0000 is plain text
 
 
@@ -74,7 +80,7 @@ def parse_json(field: str, text: str | bytes, expected: str = "valid JSON") -> A
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise InvalidInputError(field, "is nested too deeply") from None
+        raise _too_deep(field) from None
     except ValueError as exc:
         raise InvalidInputError(field, f"must be {expected} ({exc})") from exc
 
@@ -88,6 +94,7 @@ def parse_object(field: str, text: str, *, largest: int = LARGEST_META) -> dict[
     value = parse_json(field, text, "a valid JSON object")
     if not isinstance(value, dict):
         raise InvalidInputError(field, f"must be a JSON object, not {_kind(value)}")
+    _see_readable(field, text, value)
     see_storable(field, text, value)
     return value
 
@@ -112,6 +119,60 @@ def checked_meta(field: str, meta: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(field, f"must be a JSON object ({exc})") from exc
     return parse_object(field, text)
+
+
+def as_storable_json(field: str, value: Any) -> str:
+    """The value as JSON that both databases take."""
+    try:
+        text = _encode(value)
+    except RecursionError:
+        raise _too_deep(field) from None
+    except (TypeError, ValueError) as exc:
+        raise InvalidInputError(field, f"cannot be written as JSON: {exc}") from exc
+    _see_readable(field, text, value)
+    if holds_escaped_nul(text):
+        raise _unstorable(field, Unstorable.NUL)
+    see_storable_text(field, text)
+    return text
+
+
+def _see_readable(field: str, text: str, value: Any) -> None:
+    """Refuse a value, which the text says as JSON, that comes back as another, or that a database cannot read."""
+    # Nearly all values are told from their text alone.
+    may_be_deep, may_be_large = text.count("[") + text.count("{") > DEEPEST_JSON, _LONG_NUMBER.search(text) is not None
+    if not (may_be_deep or may_be_large):
+        return
+    level, depth = [value], 0
+    while level:
+        if may_be_large and any(isinstance(each, int) and _would_change(each) for each in level):
+            raise InvalidInputError(field, "must not hold integers of more than 64 bits; give them as texts")
+        containers = [each for each in level if isinstance(each, _CONTAINERS)]
+        if containers and depth == DEEPEST_JSON:
+            raise _too_deep(field)
+        level, depth = [inner for outer in containers for inner in _inside(outer)], depth + 1
+
+
+def _would_change(number: int) -> bool:
+    """Whether it comes back as another: a large integer that is a column's whole value is a float in SQLite.
+
+    PostgreSQL gives a float without a fraction back as an integer: that is taken again.
+    """
+    if -(2**63) <= number < 2**63:
+        return False
+    try:
+        return int(Decimal(repr(float(number)))) != number
+    except OverflowError:
+        return True
+
+
+def _inside(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _too_deep(field: str) -> InvalidInputError:
+    return InvalidInputError(
+        field, f"is nested too deeply; give at most {DEEPEST_JSON} lists and objects in each other"
+    )
 
 
 def see_storable(field: str, text: str, value: Any) -> None:

@@ -1,7 +1,8 @@
 """How much of a request's body is read, and how slowly it may come.
 
-A framework reads a form or a JSON object into memory as long as it comes. Here it reads `LARGEST_BODY`, unless the
-route reads the body by itself, block by block, and says so: uploads, and forms that have bounds of their own.
+A framework reads a form or a JSON object into memory as long as it comes. Here it reads `LARGEST_BODY` of a form and
+`LARGEST_JSON` of anything else, unless the route reads the body by itself, block by block, and says so: uploads, and
+forms that have bounds of their own.
 
 A client that is waited for must send something: each body may keep the server waiting for so many seconds, and what
 comes of it earns new ones. Only time in which the server waits counts, not what it needs itself.
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,25 +24,38 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from soliplex.ingester.lib.config import ServerSettings
 
 LARGEST_BODY: Final = 8 << 20
+"""Of a form that is read into memory."""
+LARGEST_JSON: Final = (1 << 20) + (16 << 10)
+"""Of any other body that is. It is read in one call, for which all other requests wait; so there is room for the
+largest payload that a step may be sent, and for little more."""
 DRAINED: Final = 16 << 20
 """How much is still read of a body that is refused. A client that is cut off while it sends may not see the answer."""
 _BOUND: Final = "soliplex.bound"
 
 
+FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+
+
+def is_form(headers: Headers) -> bool:
+    """Whether the body is a form, as its sender says."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() in FORMS
+
+
 class _Bound:
     """Counts what comes."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, largest: int) -> None:
         self._receive = receive
+        self._largest = largest
         self._read = 0
         self.holds = True
 
     async def receive(self) -> Message:
         message = await self._count()
-        if self.holds and self._read > LARGEST_BODY:
+        if self.holds and self._read > self._largest:
             await self._drain(message)
             # FastAPI answers any other exception while it reads a form with one that says nothing.
-            problem = f"body: is larger than {LARGEST_BODY} bytes"
+            problem = f"body: is larger than {self._largest} bytes"
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
         return message
 
@@ -50,7 +65,7 @@ class _Bound:
         return message
 
     async def _drain(self, message: Message) -> None:
-        while message.get("more_body") and self._read < LARGEST_BODY + DRAINED:
+        while message.get("more_body") and self._read < self._largest + DRAINED:
             message = await self._count()
 
 
@@ -64,7 +79,7 @@ class BodyBound:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        bound = _Bound(receive)
+        bound = _Bound(receive, LARGEST_BODY if is_form(Headers(scope=scope)) else LARGEST_JSON)
         scope[_BOUND] = bound
         await self._app(scope, bound.receive, send)
 

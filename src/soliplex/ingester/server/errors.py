@@ -48,6 +48,9 @@ from soliplex.ingester.server.access import path_of
 _log = logging.getLogger(__name__)
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH")
+_PROBLEMS_LISTED: Final = 25
+_UNREADABLE_BODY: Final = "There was an error parsing the body"
+"""What FastAPI says where JSON cannot be read, but for errors of its syntax, which it names."""
 _POLICY_VIOLATION: Final = 1008
 TRY_AGAIN_IN: Final = 5
 """Seconds after which what is unavailable now may be asked for again."""
@@ -244,6 +247,8 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
     text = str(error.detail)
     if error.status_code == HTTPStatus.NOT_FOUND and text == HTTPStatus.NOT_FOUND.phrase:
         text = f"there is nothing at {request.url.path}; /docs lists what there is"
+    elif text == _UNREADABLE_BODY:
+        text = "body: must be JSON in UTF-8, of numbers that are not too long, and not nested too deeply"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         possible = ", ".join(_methods_at(request))
         text = f"{request.method} is not possible at {request.url.path}; {possible} is"
@@ -265,10 +270,12 @@ def _methods_at(request: Request) -> list[str]:
 
 async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    problems = [_problem(each) for each in error.errors()]
+    found = error.errors()
+    problems = [_problem(each) for each in found[:_PROBLEMS_LISTED]]
+    more = f"; and {len(found) - len(problems)} more" if len(found) > len(problems) else ""
     return error_answer(
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "; ".join(text for text, _ in problems),
+        "; ".join(text for text, _ in problems) + more,
         detail=[{"field": field, "problem": text} for text, field in problems],
     )
 
@@ -277,4 +284,5 @@ def _problem(found: Mapping[str, Any]) -> tuple[str, str]:
     """One refusal of the framework as a sentence, and the field it is about; the value itself is not repeated."""
     where = [str(part) for part in found["loc"]]
     field = ".".join(where[1:]) or where[0]
-    return f"{field}: {found['msg'][:1].lower()}{found['msg'][1:]}", field
+    text = found["msg"].removeprefix("Value error, ")
+    return f"{field}: {text[:1].lower()}{text[1:]}", field

@@ -11,7 +11,8 @@ import logging
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
 from types import FrameType
 from typing import Any, Final
 
@@ -22,14 +23,19 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations import removals_tended
 from soliplex.ingester.lib.operations.apart import kept_apart
 from soliplex.ingester.lib.rag.readers import readers_kept
+from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.feed import ChangeFeed
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
+from soliplex.ingester.lib.wf.operations import end_overdue_runs
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
+from soliplex.ingester.lib.wf.wakeup import work_is_ready
 from soliplex.ingester.lib.wiring import Wiring
 from soliplex.ingester.server.metrics import loop_delay_measured
 
 _log = logging.getLogger(__name__)
 
+LOOK_EVERY: Final = timedelta(seconds=1)
+"""For runs whose time is over."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _lost: Final[list[Worker]] = []
@@ -80,7 +86,8 @@ async def _open_database(settings: Settings) -> AsyncGenerator[None]:
 @asynccontextmanager
 async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[Worker | None]:
     if not with_worker:
-        yield None
+        async with _deadlines_kept():
+            yield None
         return
     worker = Worker(WorkerConfig.from_settings(settings), metrics=PrometheusMetrics())
     worker.when_lost(lambda: _end_without(worker))
@@ -89,6 +96,25 @@ async def _working(settings: Settings, *, with_worker: bool) -> AsyncGenerator[W
         yield worker
     finally:
         await worker.stop(settings.worker_stop_timeout_seconds)
+
+
+@asynccontextmanager
+async def _deadlines_kept() -> AsyncGenerator[None]:
+    """End runs whose time is over, as a worker does: those of other processes may all be stopped."""
+    duties, over = Duties("server"), asyncio.Event()
+
+    async def look() -> None:
+        while await end_overdue_runs() is not None:
+            work_is_ready()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), LOOK_EVERY.total_seconds())
+
+    keeping = duties.start(Duty(name="deadlines", round=look, is_over=over.is_set))
+    try:
+        yield
+    finally:
+        over.set()
+        await duties.end([keeping], LOOK_EVERY.total_seconds())
 
 
 def _end_without(worker: Worker) -> None:

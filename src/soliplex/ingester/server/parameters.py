@@ -10,9 +10,20 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.dependencies.models import Dependant
+from fastapi.params import Form
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from starlette.datastructures import UploadFile
 
 from soliplex.ingester.lib.config import Settings
@@ -24,6 +35,7 @@ from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.errors import suggestion
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.views import FIRST_ROWS, LARGEST_PAGE, Page, Paging
+from soliplex.ingester.server.bodies import is_form
 
 LARGEST_BIG_INTEGER: Final = 2**63 - 1
 DEFAULT_ROWS: Final = 50
@@ -45,15 +57,29 @@ ID_SCHEMA: Final = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
 BigId = Annotated[int, Field(ge=1, le=LARGEST_BIG_INTEGER)]
 """The id of a run, a step or an event."""
 Priority = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER, description="Higher goes first.")]
-Text = Annotated[str, AfterValidator(_storable), Field(min_length=1, max_length=2048)]
-LongText = Annotated[str, AfterValidator(_storable), Field(min_length=1)]
-TextIfAny = Annotated[str, AfterValidator(_storable), Field(max_length=2048)]
+Text = Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(_storable)]
+LongText = Annotated[str, Field(min_length=1), AfterValidator(_storable)]
+TextIfAny = Annotated[str, Field(max_length=2048), AfterValidator(_storable)]
 """A text of a form, where an empty field counts as not given."""
 Status = Annotated[
     RunStatus,
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
     Field(description="In capitals or not.", examples=["FAILED"]),
 ]
+
+
+class Body(BaseModel):
+    """What a request holds as a JSON object. Like a form, it holds nothing that nobody reads."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_known(cls, value: object) -> object:
+        # Pydantic would list each unknown name: a body that holds nothing else keeps it busy for seconds.
+        if isinstance(value, dict):
+            see_known(value, cls.model_fields)
+        return value
 
 
 async def _registry() -> Registry:
@@ -122,10 +148,12 @@ class Asked:
         return json_answer(pieces, response)
 
 
-async def json_list(rows: Sequence[Any]) -> list[bytes]:
-    """A list of one row or more as FastAPI would write it, in pieces; nobody else has to wait for it."""
+async def json_list(rows: Sequence[Any], size: int = ROWS) -> list[bytes]:
+    """A list as FastAPI would write it, in pieces of so many rows; nobody else has to wait for it."""
+    if not rows:
+        return [b"[]"]
     row: TypeAdapter[Any] = TypeAdapter(type(rows[0]))
-    return await json_array_in_pieces(rows, lambda item: row.dump_json(item, by_alias=True))
+    return await json_array_in_pieces(rows, lambda item: row.dump_json(item, by_alias=True), size)
 
 
 def json_answer(pieces: Sequence[bytes], response: Response | None = None) -> Response:
@@ -215,7 +243,7 @@ def _storable_input(name: str, text: str) -> str:
 
 async def _body_of(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in {"application/x-www-form-urlencoded", "multipart/form-data"}:
+    if is_form(request.headers):
         form = (await request.form()).multi_items()
         see_given_once(name for name, _ in form)
         return _known(request, dict(form))
@@ -286,12 +314,20 @@ async def _in_order(request: Request) -> None:
         lists = _lists_of(route) if isinstance(route, APIRoute) else frozenset[str]()
         see_given_once(name for name in names if name not in lists)
     if isinstance(route, APIRoute) and route.body_field is not None:
-        # FastAPI has read this form already. Forms that are streamed see to it themselves.
+        await _see_body_in_order(request, route)
+    if names and isinstance(route, APIRoute) and request.method not in READING:
+        see_known(names, names_in_query(route))
+
+
+async def _see_body_in_order(request: Request, route: APIRoute) -> None:
+    """FastAPI has read the body already. Routes that read forms as they come see to it themselves."""
+    assert route.body_field is not None, "the route has a body"
+    if isinstance(route.body_field.field_info, Form):
         form = [name for name, _ in (await request.form()).multi_items()]
         see_given_once(form)
         see_known(form, names_in_body(route))
-    if names and isinstance(route, APIRoute) and request.method not in READING:
-        see_known(names, names_in_query(route))
+    elif is_form(request.headers):
+        raise InvalidInputError("body", "is a form; send a JSON object, with `Content-Type: application/json`")
 
 
 def _lists_of(route: APIRoute) -> frozenset[str]:

@@ -173,7 +173,7 @@ class StorageSettings(GeneralSettings):
     upload_size_limit: ByteSize = Field(
         default=ByteSize(4 * 1024**3),
         gt=0,
-        description="Largest document to ingest, in bytes or with a unit as in `4GiB`; a larger one is answered 413.",
+        description="Largest document to take in, in bytes or with a unit as in `4GiB`; a larger one is answered 413.",
         json_schema_extra={"default": "4GiB"},
     )
     max_file_size_limit: ByteSize = Field(

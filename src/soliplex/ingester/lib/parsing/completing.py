@@ -48,7 +48,7 @@ class Piece(NamedTuple):
     text: str
     box: Box | None
     put: Callable[[str], None] | None
-    """None where the text goes over to another page: which part of it is meant cannot be told, then."""
+    """None where the text goes over to another page: then nobody can tell which part of it stands on this one."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class _Completing:
         self.document = document
         self.pages = [_Page(number, text, words_of(text)) for number, text in sorted(layer.texts.items())]
         self._left_out = dict[int, Counter[str]]()
-        """By page, words of headers and footers that repeat."""
+        """Words of headers and footers that repeat, by page."""
         self.unreadable = set[int]()
         """Pages with text that neither reader knows the letters of."""
 
@@ -179,13 +179,13 @@ class _Completing:
             piece.put(text)
 
     def _show_pictures(self) -> None:
-        """Put what is below a picture after it."""
+        """Put the texts that the document keeps as children of a picture into the body, after the picture."""
         for picture in [*self.document.pictures]:
             if texts := list(_texts_below(self.document, picture)):
                 _insert_text(self.document, picture, texts)
 
     def _show_margins(self) -> None:
-        """Headers and footers become text, those that repeat only once."""
+        """Put headers and footers into the body; of those that repeat, the first."""
         from docling_core.types.doc.common.content_layer import ContentLayer  # noqa: PLC0415  loaded with any document
         from docling_core.types.doc.items.text import TextItem  # noqa: PLC0415
         from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415
@@ -246,7 +246,7 @@ def _by_page(pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
 
 
 def pieces_of(document: DoclingDocument) -> Iterator[Piece]:
-    """What is in the body: what Markdown and chunks are made of."""
+    """The pieces of the body, of which Markdown and chunks are made."""
     from docling_core.types.doc.common.content_layer import ContentLayer  # noqa: PLC0415  loaded with any document
 
     below = {ref for picture in document.pictures for ref in _refs_below(document, picture)}
@@ -289,7 +289,7 @@ def _box(document: DoclingDocument, page: int, box: BoundingBox) -> Box:
 
 
 def _refs_below(document: DoclingDocument, item: NodeItem) -> Iterator[str]:
-    """What is below a picture, but for its captions, which go with it everywhere."""
+    """References to the children of a picture, but for its captions, which go with it everywhere."""
     captions = {ref.cref for ref in getattr(item, "captions", ())}
     for ref in item.children:
         if ref.cref not in captions:

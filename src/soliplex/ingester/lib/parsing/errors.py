@@ -56,7 +56,7 @@ def _mebibytes(size: int) -> str:
 
 
 class Harm(StrEnum):
-    """What a document did to the process that read it, as a verb of which the document is the subject."""
+    """What a document did to the process that read it, as a verb: `the document … the reader`."""
 
     CRASHED = "crashed"
     STALLED = "stalled"
@@ -87,7 +87,7 @@ class ParserMissingError(PermanentError):
 
 
 class ParserUnavailableError(IngesterError):
-    """No server parses documents now; later one may."""
+    """No server parses documents at the moment; one may do so later."""
 
 
 class ParserGaveUpError(ParserUnavailableError):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class FastParser:
-    """Reads what text a document holds. Nothing of it is looked at, so nothing that is only to be seen is found."""
+    """Reads the text that a document holds. Pages are not looked at as pictures, so scanned text is not found."""
 
     name = "fast"
 

@@ -22,14 +22,14 @@ from soliplex.ingester.lib.parsing.results import Parsed
 
 
 class ParsedFiles(NamedTuple):
-    """Where a parsed document is, or is to be: its structure as JSON, its text as Markdown."""
+    """The files in which a parsed document stands, or is to stand: its structure as JSON, its text as Markdown."""
 
     document: Path
     markdown: Path
 
 
 class Contents(NamedTuple):
-    """What would be in the files."""
+    """What the files would hold."""
 
     document: bytes
     markdown: bytes

@@ -58,7 +58,7 @@ MARKUP: Final = {
     "text/vtt": ".vtt",
     "application/x-tex": ".tex",
 }
-"""Texts with a structure of their own."""
+"""Kinds of text files that have headings, lists or tables."""
 
 MARKDOWN: Final = "text/markdown"
 MAIL: Final = "message/rfc822"
@@ -79,7 +79,7 @@ SOURCE: Final = frozenset(
         "text/x-python",
     }
 )
-"""Texts whose line breaks and spaces mean something."""
+"""Kinds of text files in which line breaks and spaces mean something."""
 
 PLAIN: Final = frozenset({"text/plain", "text/x-rst", "application/x-subrip"})
 
@@ -89,7 +89,7 @@ LEGACY: Final = {
     "application/vnd.ms-powerpoint": ".ppt",
     "application/rtf": ".rtf",
 }
-"""Kinds that only LibreOffice reads."""
+"""Kinds of documents that only LibreOffice reads."""
 
 
 def media_type(mime_type: str) -> str:

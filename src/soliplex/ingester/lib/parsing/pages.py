@@ -39,7 +39,7 @@ def count_pages(path: Path, mime_type: str) -> int | None:
 
 
 def page_ranges(pages: int, per_part: int) -> list[PageRange]:
-    """As few ranges as hold all pages, and of nearly equal length: a last part of one page would gain nothing."""
+    """Part the pages into as few ranges as hold them, of nearly equal length, none of which is left with one page."""
     parts = -(-pages // per_part)
     edges = [pages * number // parts for number in range(parts + 1)] if parts else []
     return [(first + 1, last) for first, last in pairwise(edges)]

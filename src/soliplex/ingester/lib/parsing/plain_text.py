@@ -51,13 +51,13 @@ def plain_document(name: str, text: str, *, is_source: bool = False) -> DoclingD
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """What stands between empty lines."""
+    """The paragraphs of a text: what stands between its empty lines."""
     for paragraph in _EMPTY_LINES.split(text):
         yield from _cut(paragraph.strip("\n")) if paragraph.strip() else ()
 
 
 def source_parts(text: str) -> Iterator[str]:
-    """Source whole, or in parts of whole lines where it is long."""
+    """The text of a source file as one part, or as several parts of whole lines where it is long."""
     if text.strip():
         yield from _cut(text.strip("\n"))
 

@@ -21,9 +21,9 @@ class Parsed:
     """How many pages were parsed; None for kinds of documents that have none."""
     title: str | None = None
     warnings: tuple[str, ...] = field(default=())
-    """What was left out or read in a lesser way."""
+    """What of the document was left out, or could only be read in part."""
     coverage: Coverage | None = None
-    """How much of its text layer came through; None where there is none to compare with."""
+    """How much of the text layer of a PDF is in the result; None where there is no text layer to compare with."""
 
 
 class Parser(Protocol):
@@ -36,6 +36,6 @@ class Parser(Protocol):
 
 @runtime_checkable
 class BlockingParser(Protocol):
-    """One that works in this process. `parse` calls it in a thread; in a process of its own it is called as it is."""
+    """A parser that works in this process: `parse` calls it in a thread, and a process of its own directly."""
 
     def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed: ...

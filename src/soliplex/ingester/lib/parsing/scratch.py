@@ -42,7 +42,7 @@ def sweep() -> int:
     try:
         locks = [path for path in _common().iterdir() if path.suffix == ".lock"]
     except OSError:
-        return 0  # nobody has ever had a folder
+        return 0  # no process of this user has had a folder yet
     return sum(map(_remove_if_dead, locks))
 
 

@@ -59,7 +59,7 @@ def sheet_names(archive: zipfile.ZipFile, extension: str) -> list[str]:
 
 
 def by_number(name: str) -> list[str | int]:
-    """Sorts `sheet2` before `sheet10`."""
+    """A key that sorts `sheet2` before `sheet10`."""
     return [int(part) if part.isdigit() else part for part in _NUMBER.split(name)]
 
 
@@ -105,7 +105,7 @@ class _Strings(_Reader):
         match _local(name):
             case "si":
                 self._parts = []
-            case "rPh":  # how the word is pronounced, beside the word
+            case "rPh":  # furigana: how the word is pronounced
                 self._is_reading_aid = True
             case _:
                 pass

@@ -23,13 +23,13 @@ _LAM_ALEF: Final = re.compile("[\u0622\u0623\u0625\u0627\u0644\u0671]{2,}")
 _TATWEEL: Final = "\u0640"
 _CURSIVE: Final = "[\u0600-\u06ff\u0700-\u074f\u0750-\u077f\u08a0-\u08ff\ufb50-\ufdff\ufe70-\ufefc]"
 CURSIVE_WORD: Final = re.compile(f"{_CURSIVE}+")
-"""Of letters that join: a space that one reader sees inside such a word is a gap between two strokes."""
+"""Scripts whose letters join: a space that a reader sees inside a word of these is a gap between two strokes."""
 _STRETCHED: Final = re.compile(f"({_CURSIVE})\\1+")
-"""Such words are stretched to fill a line, by a stroke or a letter again and again; readers count these differently."""
+"""Their words are stretched to fill a line, by repeated strokes or letters, which readers count differently."""
 LINE_END_HYPHEN: Final = re.compile("(?<=\\w)(?:\x02|\ufffe|\u00ad|-\n(?=[^\\W\\d_A-Z])|\u2010\n)\\s*")
 """PDFium marks a hyphen at the end of a line by U+0002, or leaves it with its line break."""
 LAST_SCRIPT: Final = 0x20000
-"""Beyond are Chinese characters, and no marks but those that choose a form of a letter."""
+"""Code points from here on are not searched for marks: nearly all of them are Chinese characters."""
 _UNREADABLE: Final = frozenset({"Cc", "Co", "Cn", "Cs"})
 _ALLOWED_CONTROLS: Final = frozenset("\t\n\r\x02")
 MOST_UNREADABLE: Final = 0.5
@@ -52,7 +52,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def _ranges(characters: str) -> str:
-    """As ranges of a character class: there are thousands of marks."""
+    """Write code points as ranges of a character class: there are thousands of marks."""
     found: list[list[int]] = []
     for code in map(ord, characters):
         if found and found[-1][1] == code - 1:
@@ -117,14 +117,14 @@ def is_rubbish(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What of a page's words was read."""
+    """Which of a page's words were read."""
 
     missing: tuple[int, ...]
-    """Places, among the words of the page, of those that were not."""
+    """The words of the page that were not read, as their places among all its words."""
     run_together: dict[str, tuple[int, int]]
     """Words of the result that are several of the page's without the space between them: which, the last exclusive."""
     torn_apart: frozenset[str]
-    """Words of the page that are in the result, in pieces."""
+    """Words of the page that the result holds in several pieces."""
 
 
 def compare(page: Sequence[Word], result: Sequence[Word]) -> Comparison:
@@ -152,7 +152,7 @@ def compare(page: Sequence[Word], result: Sequence[Word]) -> Comparison:
 
 
 def _not_among(page: Sequence[Word], counts: Counter[str]) -> list[int]:
-    """Takes what it finds out of the counts."""
+    """The places of words that are not among those counted. Each that is found is taken out of the counts."""
     missing: list[int] = []
     for place, word in enumerate(page):
         if counts[word.key] > 0:
@@ -209,7 +209,7 @@ def _in_pieces(key: str, unexplained: Counter[str]) -> bool:
 
 
 def _pieces(key: str, unexplained: Counter[str]) -> list[str] | None:
-    """The longest pieces first; of a wrong beginning there is no way back, which costs a word now and then."""
+    """Part a word into pieces, the longest first. A wrong piece is not taken back, which loses a word now and then."""
     pieces: list[str] = []
     taken = Counter[str]()
     at = 0

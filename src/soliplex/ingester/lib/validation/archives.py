@@ -101,7 +101,7 @@ def _nested_archive(file: IO[bytes]) -> Generator[zipfile.ZipFile | None]:
     try:
         archive = zipfile.ZipFile(file)
     except DAMAGED:
-        yield None  # it only begins like one: nobody can unpack it, then
+        yield None  # the file only begins like a ZIP: nobody can unpack it
         return
     with archive:
         yield archive

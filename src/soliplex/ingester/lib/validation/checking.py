@@ -37,7 +37,7 @@ TEXTUAL: Final = frozenset(
         "application/yaml",
     }
 )
-"""Kinds of text that are not named so."""
+"""Kinds of documents that are text, though the name of their MIME type does not begin with `text/`."""
 XML: Final = frozenset({"application/xml", "image/svg+xml"})
 _OFFICE_EXTENSIONS: Final = frozenset(
     {
@@ -55,9 +55,9 @@ class Validated:
     """A document that can be read."""
 
     mime_type: str
-    """What its content is, whatever it was said to be."""
+    """The MIME type of its content, whatever the client said that it was."""
     facts: Facts = field(default_factory=dict)
-    """What it says about itself, for the document's metadata: title, author, page_count and the like."""
+    """What the document says about itself, for its metadata: title, author, page_count and the like."""
 
 
 async def validate(path: Path, *, name: str, mime_type: str | None) -> Validated:
@@ -87,7 +87,7 @@ def kind_of(path: Path, name: str, *, declared: str | None = None) -> str:
 
 
 def has_more_to_say(mime_type: str, name: str) -> bool:
-    """Whether validation tells better than its kind what is wrong with a file: it is encrypted, or damaged."""
+    """Whether to validate a file of a kind that no parser reads: it may be encrypted or damaged, and that says more."""
     is_damaged_office = mime_type == ZIP and extension_of(name) in _OFFICE_EXTENSIONS
     return is_damaged_office or mime_type == compound.ENCRYPTED_PACKAGE
 
@@ -100,7 +100,7 @@ def _checked(path: Path, mime_type: str, extension: str) -> Facts:
     except Exception as exc:
         if is_system_trouble(exc):
             raise
-        # What reads headers and tables that strangers wrote may trip over anything in them.
+        # The libraries that read headers and tables may raise any error over what strangers wrote into them.
         raise InvalidDocumentError(Defect.DAMAGED, "the document is damaged: it cannot be read", GET_AGAIN) from exc
 
 
@@ -123,7 +123,7 @@ def _check_for(mime_type: str, extension: str) -> Check:
 
 
 def _as_office_document(path: Path) -> Facts:
-    """A ZIP in the name of an office document, in which nothing says that it is one."""
+    """Check a ZIP that is named like an office document, and in which nothing says that it is one."""
     facts = office.check_archive(path)
     raise InvalidDocumentError(
         Defect.DAMAGED,
@@ -138,7 +138,7 @@ def _check_text(path: Path) -> Facts:
 
 
 def _check_markdown(path: Path) -> Facts:
-    """What its front matter says of the page, which is no part of its text."""
+    """Take the metadata of the page from its front matter, which is no part of its text."""
     encoding = encoding_of(path)
     with path.open(encoding=encoding, errors="replace") as file:
         beginning = file.read(2 * LONGEST_MATTER).removeprefix("\ufeff")
@@ -158,7 +158,7 @@ def _refuse_unknown(_path: Path) -> Facts:
 
 
 def _take_as_it_is(_path: Path) -> Facts:
-    """Kinds that are known and have no check: whether they can be parsed is the parser's to say."""
+    """Accept a document of a kind that is known and has no check: the parser finds out whether it can be parsed."""
     return {}
 
 

@@ -19,7 +19,7 @@ _WORD_FLAGS_AT: Final = 10
 _WORD_ENCRYPTED: Final = 0x0100
 _EXCEL_PASSWORD: Final = 0x002F
 _EXCEL_RECORDS: Final = 20
-"""The record of a password follows the first ones; data comes later."""
+"""The first records of a workbook: that of a password is among them, if there is one, and data comes later."""
 _POWERPOINT_TOKEN_AT: Final = 12
 _POWERPOINT_ENCRYPTED: Final = 0xF3D1C4DF
 _TRIPPED: Final = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error, OverflowError)
@@ -29,7 +29,7 @@ _MAPI_SENDER: Final = ("__substg1.0_0C1A001F", "__substg1.0_0C1A001E")
 
 
 def check_compound_file(path: Path) -> Facts:
-    """Its directory can be read, it is not encrypted, and what its summary says."""
+    """See that its directory can be read and that it is not encrypted; gives what its summary says."""
     import olefile  # noqa: PLC0415  only for these
 
     try:

@@ -15,7 +15,7 @@ class Defect(StrEnum):
     DAMAGED = "damaged"
     ENCRYPTED = "encrypted"
     BOMB = "bomb"
-    """Small, and made to fill the memory of whoever unpacks it."""
+    """An archive that is small, and made to fill the memory of whoever unpacks it."""
     UNKNOWN = "unknown"
 
 

@@ -15,7 +15,7 @@ _PDF_DATE: Final = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?
 
 
 def tidy(facts: Mapping[str, Any]) -> Facts:
-    """Only what is known: texts without surrounding space, control characters and excess."""
+    """The facts that are known, their texts without surrounding space and control characters, and cut to a bound."""
     cleaned = {name: _clean(value) for name, value in facts.items()}
     return {name: value for name, value in cleaned.items() if value is not None and value != ""}
 

@@ -26,7 +26,7 @@ def allow_pixels() -> None:
 
 
 def check_image(path: Path) -> Facts:
-    """Width, height and frames. Pixels are decoded, since nothing else shows that none is missing."""
+    """Give width, height and number of frames. The pixels are decoded: nothing else shows that none is missing."""
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415  only for these
 
     allow_pixels()

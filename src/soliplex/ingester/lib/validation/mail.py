@@ -15,14 +15,14 @@ LARGEST_HEAD: Final = 256 << 10
 
 
 def check_mail(path: Path) -> Facts:
-    """Subject, sender and date. The body is the parser's: reading it here would read it twice."""
+    """Give subject, sender and date. The body is not read here: the parser reads it, and once is enough."""
     with path.open("rb") as file:
         message = message_from_bytes(_head(file.read(LARGEST_HEAD)), EmailMessage, policy=default)
     return tidy({"title": _header(message, "Subject"), "author": _header(message, "From"), "created": _date(message)})
 
 
 def _head(content: bytes) -> bytes:
-    """Up to the first empty line, whose line ends may be of either kind."""
+    """The bytes up to the first empty line, whose line ends are those of Windows or of Unix."""
     ends = [at for mark in (b"\n\n", b"\r\n\r\n") if (at := content.find(mark)) >= 0]
     return content[: min(ends) + 1] if ends else content
 

@@ -28,7 +28,7 @@ _CUT_OFF: Final = frozenset(
 
 
 def check_xml(path: Path) -> Facts:
-    """Its root, and whether it is well-formed: what is not may still be read as text."""
+    """Give the name of the root, and whether the XML is well-formed: if it is not, it may still be read as text."""
     root: list[str] = []
     try:
         _read(path, root)

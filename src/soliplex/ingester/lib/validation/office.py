@@ -80,7 +80,7 @@ def check_epub(path: Path) -> Facts:
 
 
 def check_archive(path: Path) -> Facts:
-    """A ZIP that is no document. It is bounded like any other; whether its files are wanted is the parser's to say."""
+    """Check the bounds of a ZIP that is no document. The parser finds out whether it has a use for its files."""
     with checked_archive(path) as archive:
         return tidy({"file_count": len(archive.infolist())})
 
@@ -127,7 +127,7 @@ def _described(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
 
 
 def _pages_of_word(archive: zipfile.ZipFile) -> int | None:
-    """As Word counted them when it last saved the file: a docx itself has no pages."""
+    """The number of pages that Word wrote down when it last saved the file: a docx itself has no pages."""
     root = _tree(_part(archive, "docProps/app.xml"))
     texts: Mapping[str, str | None] = {} if root is None else {_local_name(each): each.text for each in root}
     pages = texts.get("Pages") or ""

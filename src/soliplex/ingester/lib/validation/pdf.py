@@ -22,7 +22,7 @@ PAGES_TRIED: Final = 50
 
 
 def check_pdf(path: Path) -> Facts:
-    """Page count and what the document says about itself."""
+    """Give the number of pages, and what the document says about itself."""
     try:
         with pdfium.opened(path) as document:
             return _facts(document)

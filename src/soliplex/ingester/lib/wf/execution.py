@@ -7,7 +7,6 @@ through.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from random import random
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from soliplex.ingester.lib.errors import ConfigurationError, NotFoundError
+from soliplex.ingester.lib.errors import ConfigurationError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.log_facts import working_on
 from soliplex.ingester.lib.models import Database, Isolation, RunStatus
 from soliplex.ingester.lib.models.transactions import json_of, single
-from soliplex.ingester.lib.storable import holds_escaped_nul
+from soliplex.ingester.lib.storable import as_storable_json
 from soliplex.ingester.lib.wf import graph
 from soliplex.ingester.lib.wf.conditions import Condition, Repeat
 from soliplex.ingester.lib.wf.deadlines import LONG, Deadlines
@@ -86,7 +85,6 @@ SEARCH: Final = "search_for_a_worker"
 _SEARCH_PAUSES: Final = Backoff(timedelta(seconds=1), timedelta(seconds=30), jitter=0.5)
 _GIVEN: Final = ("processes", "time_limit")
 """What a handler may ask for that the worker has itself."""
-_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Clock(Protocol):
@@ -502,12 +500,9 @@ def _many(handler: Handler, results: Any, expected: int) -> list[Any]:
 def storable_json(output: Any) -> str:
     """A result as JSON that either database takes; one that cannot be stored would spoil its whole group."""
     try:
-        text = _encode(output)
-        text.encode()
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise PermanentError(f"the handler's result cannot be stored as JSON: {exc}") from exc
-    if holds_escaped_nul(text):
-        raise PermanentError("the handler's result cannot be stored as JSON: a text in it holds a NUL character")
+        text = as_storable_json("result", output)
+    except InvalidInputError as exc:
+        raise PermanentError(f"the handler's result cannot be stored as JSON: it {exc.problem}") from exc
     if may_refer(text):
         raise PermanentError(f"the handler's result has the key {KEY!r}, which is kept for references; rename it")
     return text

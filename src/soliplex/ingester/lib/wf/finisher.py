@@ -25,7 +25,7 @@ from soliplex.ingester.lib.wf.work import Errored, Released, Result
 
 _log = logging.getLogger(__name__)
 
-LARGEST_BATCH: Final = 1_000
+LARGEST_GROUP: Final = 1_000
 COMPANY: Final = 8
 """So many results are committed at once, without waiting for more."""
 LONGEST_WAIT: Final = 0.004
@@ -84,36 +84,36 @@ class Finisher:
         await self._arrived.wait()
         if len(self._waiting) < COMPANY and self._expects_more():
             await asyncio.sleep(LONGEST_WAIT)
-        batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+        group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
         if not self._waiting:
             self._arrived.clear()
         try:
-            await self._record(batch)
+            await self._record(group)
         except BaseException:
-            self.submit(batch)  # results that were recorded already have no lease any more, and change nothing
+            self.submit(group)  # results that were recorded already have no lease any more, and change nothing
             raise
         if not self._waiting:
             self._idle.set()
 
-    async def _record(self, batch: list[Result]) -> None:
+    async def _record(self, group: list[Result]) -> None:
         pause = FIRST_PAUSE
         for number in count(1):
             following = None
             try:
                 following = self._following()
                 await self._reach("before_finish")
-                finished = await finish_steps(batch, following=following, link=self._link, now=self._clock())
+                finished = await finish_steps(group, following=following, link=self._link, now=self._clock())
                 await self._reach("after_finish")
             except Exception as exc:  # noqa: BLE001  whatever it is: a worker that records no more only seems to work
                 if following is not None:
                     self._doubts.add(following.lease)
                 is_a_mistake = not isinstance(exc, TROUBLES_OF_THE_DATABASE)
                 if is_about_the_data(exc) or (is_a_mistake and number >= ENOUGH):
-                    await self._record_apart(batch, exc)
+                    await self._record_apart(group, exc)
                     return
                 # If the commit went through and only its answer was lost, the leases will not match: nothing is done
                 # twice.
-                _log.warning("%d results cannot be recorded yet: %s", len(batch), exc, exc_info=is_a_mistake)
+                _log.warning("%d results cannot be recorded yet: %s", len(group), exc, exc_info=is_a_mistake)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
@@ -133,14 +133,14 @@ class Finisher:
         except Exception:  # noqa: BLE001  as above
             _log.exception("results are recorded, but could not be counted")
 
-    async def _record_apart(self, batch: list[Result], exc: BaseException) -> None:
+    async def _record_apart(self, group: list[Result], exc: BaseException) -> None:
         """The database refused one of these results: find it by halves, so that all others are recorded."""
-        if len(batch) > 1:
-            middle = len(batch) // 2
-            await self._record(batch[:middle])
-            await self._record(batch[middle:])
+        if len(group) > 1:
+            middle = len(group) // 2
+            await self._record(group[:middle])
+            await self._record(group[middle:])
             return
-        result = batch[0]
+        result = group[0]
         message = storable_text(f"the result could not be stored: {exc}")[:LONGEST_MESSAGE]
         _log.error("step %d: %s", result.step_id, message)
         if isinstance(result, Released) or (isinstance(result, Errored) and result.message == LAST_WORDS):

@@ -12,13 +12,12 @@ it waited for comes as `answer`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.storable import checked_key, see_storable
+from soliplex.ingester.lib.storable import as_storable_json, checked_key
 from soliplex.ingester.lib.wf.errors import PayloadTooLargeError
 from soliplex.ingester.lib.wf.reading import LONGEST_DURATION
 
@@ -83,11 +82,7 @@ def own_key(key: object) -> str:
 
 def check_payload(payload: Any) -> str:
     """The payload of a signal as JSON. Refused are text that cannot be stored, and too much of it."""
-    try:
-        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError("payload", f"cannot be written as JSON: {exc}") from exc
-    see_storable("payload", text, payload)
+    text = as_storable_json("payload", payload)
     if len(text.encode()) > LARGEST_PAYLOAD:
         raise PayloadTooLargeError(LARGEST_PAYLOAD)
     return text

@@ -15,6 +15,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Row, Rows, datetime_of
+from soliplex.ingester.lib.pieces import ROWS, in_pieces
 from soliplex.ingester.lib.storable import unstorable_in
 from soliplex.ingester.lib.wf.views import Paging
 from soliplex.ingester.segmenter.jobs.rows import JobRow, job_row, segment_of
@@ -89,7 +90,7 @@ async def list_segments(document_id: int) -> JobSegments:
     rows = await Database.read(SQL.segments_of_document(document_id=document_id))
     if not rows:
         await get_document(document_id)  # says so if there is no such document
-    return JobSegments([segment_of(row) for row in rows])
+    return JobSegments([segment_of(row) async for some in in_pieces(rows, ROWS) for row in some])
 
 
 async def get_segment(segment_id: int) -> JobSegment:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from soliplex.ingester.lib import access
 from soliplex.ingester.lib.answers import AuditRecord, CreatedKey, Key
@@ -16,7 +16,7 @@ from soliplex.ingester.lib.models import PaginatedResponse
 from soliplex.ingester.server.auditing import note
 from soliplex.ingester.server.auth import COOKIE, STRANGER, bearer_of_key, caller_of, session_in
 from soliplex.ingester.server.errors import UnauthorizedError, error_answers
-from soliplex.ingester.server.parameters import AskedPage, CurrentSettings, Text
+from soliplex.ingester.server.parameters import AskedPage, Body, CurrentSettings, Text
 
 router = APIRouter(tags=["access"])
 
@@ -24,20 +24,16 @@ type Keys = list[Key] | PaginatedResponse[Key]
 type Records = list[AuditRecord] | PaginatedResponse[AuditRecord]
 
 
-class NewKey(BaseModel):
+class NewKey(Body):
     """What a key is to be."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: Text
-    scopes: Annotated[list[Scope], Field(min_length=1)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(Scope))]
     expires_in_days: Annotated[float | None, Field(gt=0, le=36_500, allow_inf_nan=False)] = None
 
 
-class LogIn(BaseModel):
+class LogIn(Body):
     """What a browser logs in with."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: Annotated[SecretStr, Field(min_length=1, max_length=1000)]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from soliplex.ingester.lib.enums import DefinitionKind
-from soliplex.ingester.lib.errors import NotFoundError
+from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Schedule
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.answers import SentSignal
@@ -25,13 +26,15 @@ from soliplex.ingester.lib.wf.operations.definitions import (
 )
 from soliplex.ingester.lib.wf.views import DefinitionGraph, RunGraph
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, BigId, CurrentSettings, Moment, Text
+from soliplex.ingester.server.parameters import AskedPage, BigId, Body, CurrentSettings, Moment, Text
 from soliplex.ingester.server.routes.runs import Attempts
 from soliplex.ingester.server.routes.signals import SIGNAL_BODY, payload_of
 from soliplex.ingester.server.routes.tasks import Whole
 
 router = APIRouter(prefix="/flows", tags=["flows"])
 
+MOST_STEPS: Final = 2_000
+"""Of a flow that a client defines. All clients and workers read it, and whoever lists flows."""
 _EXAMPLE: Final = {
     "title": "Lengths",
     "steps": [
@@ -41,8 +44,12 @@ _EXAMPLE: Final = {
 }
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+def _short(definition: dict[str, Any]) -> dict[str, Any]:
+    steps = definition.get("steps")
+    if isinstance(steps, list) and len(steps) > MOST_STEPS:
+        problem = f"are {len(steps)}; give at most {MOST_STEPS}, and let a map step do the same for many things"
+        raise InvalidInputError("definition.steps", problem)
+    return definition
 
 
 class ListedFlow(BaseModel):
@@ -78,11 +85,13 @@ class DefinedFlow(BaseModel):
     steps: list[StepOfFlow]
 
 
-class NewFlow(_Body):
+class NewFlow(Body):
     """A flow as JSON."""
 
-    definition: dict[str, Any] = Field(description="Title, version and steps.", examples=[_EXAMPLE])
-    slug: str | None = Field(default=None, description="Default: the definition's `id`, or made of its title.")
+    definition: Annotated[dict[str, Any], AfterValidator(_short)] = Field(
+        description=f"Title, version and at most {MOST_STEPS} steps.", examples=[_EXAMPLE]
+    )
+    slug: Text | None = Field(default=None, description="Default: the definition's `id`, or made of its title.")
 
 
 class StartedFlow(BaseModel):
@@ -92,23 +101,23 @@ class StartedFlow(BaseModel):
     slug: str
 
 
-class NewFlowRun(_Body):
+class NewFlowRun(Body):
     """A run to start."""
 
     input: Any = Field(default=None, description="Any JSON.", examples=[{"text": "to be or not"}])
-    key: str | None = Field(default=None, description="A name for the run: the same key again gives the same run.")
+    key: Text | None = Field(default=None, description="A name for the run: the same key again gives the same run.")
     priority: Whole = Field(default=0, ge=-(2**31), lt=2**31, description="Higher goes first.")
     start_at: Moment | None = Field(default=None, description="Before this moment no step begins.")
     deadline: Moment | None = Field(default=None, description="At this moment a run that is not over fails.")
 
 
-class NewSchedule(_Body):
+class NewSchedule(Body):
     """A flow that is to be started again and again."""
 
-    name: str = Field(examples=["nightly"])
-    slug: str
-    cron: str = Field(examples=["0 6 * * 1-5"])
-    time_zone: str = Field(default="UTC", examples=["Europe/Paris"])
+    name: Text = Field(examples=["nightly"])
+    slug: Text
+    cron: Text = Field(examples=["0 6 * * 1-5"])
+    time_zone: Text = Field(default="UTC", examples=["Europe/Paris"])
     input: Any = None
     priority: Whole = Field(default=0, ge=-(2**31), lt=2**31)
     longest_seconds: float | None = Field(default=None, gt=0, description="How long a run may take.")
@@ -137,7 +146,8 @@ async def create_flow(body: NewFlow, settings: CurrentSettings) -> ListedFlow:
     A command names a function of a module that `FLOW_MODULES` allows. Steps of a type that begins with an @ are for
     workers that claim over HTTP, and get the command as a parameter.
     """
-    flow = WorkflowDefinition.parse(body.definition, slug=body.slug)
+    # In a thread, so that other requests have their turn: it takes a while where there are many steps.
+    flow = await asyncio.to_thread(WorkflowDefinition.parse, body.definition, slug=body.slug)
     check_commands(flow, settings)
     saved = await operations.save_workflow(flow)
     return ListedFlow(slug=flow.id, title=flow.name, version=saved.version, steps=[step.key for step in flow.steps])

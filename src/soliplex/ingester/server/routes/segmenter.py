@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from soliplex.ingester.lib.answers import (
     Accepted,
@@ -20,7 +20,7 @@ from soliplex.ingester.lib.answers import (
     JobStatus,
 )
 from soliplex.ingester.lib.config import Settings
-from soliplex.ingester.lib.storage import Received, get_artifacts
+from soliplex.ingester.lib.storage import DocumentTooLargeError, NoRoomError, Received, get_artifacts
 from soliplex.ingester.lib.wf.views import FIRST_PAGE
 from soliplex.ingester.segmenter.jobs import changing, views
 from soliplex.ingester.segmenter.jobs.options import BadFieldError, JobOptions, check_options, check_receiver
@@ -29,10 +29,12 @@ from soliplex.ingester.server import health
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
 from soliplex.ingester.server.pages import ABOUT
-from soliplex.ingester.server.parameters import AskedPage, BigId, Id, Text
+from soliplex.ingester.server.parameters import AskedPage, BigId, Body, Id, Text, json_answer, json_list
 
 router = APIRouter(tags=["segmenter"])
 FILE: Final = "uploadfile"
+ARTICLES: Final = 50
+"""That are written as JSON in one go: each is a text of thousands of characters."""
 
 JobId = Annotated[Text, Path(max_length=100, description="As the answer to its upload says.")]
 
@@ -67,12 +69,10 @@ _BODY: Final[dict[str, Any]] = {
 }
 
 
-class JobChange(BaseModel):
+class JobChange(Body):
     """What is to become of a job."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    status: Literal[JobStatus.CANCELED] = Field(description="A job can be cancelled, and nothing else.")
+    status: Literal["CANCELED"] = Field(description="A job can be cancelled, and nothing else.")
 
 
 class About(BaseModel):
@@ -143,10 +143,16 @@ async def get_document(documentid: Id) -> JobDocument:
     return await views.get_document(documentid)
 
 
-@router.get("/documents/{documentid}/segments", summary="The articles of a document", responses=error_answers(404))
-async def list_segments(documentid: Id) -> JobSegments:
+@router.get(
+    "/documents/{documentid}/segments",
+    summary="The articles of a document",
+    response_model=JobSegments,
+    responses=error_answers(404),
+)
+async def list_segments(documentid: Id) -> Response:
     """In the order of the document; while the job goes on, those that are done."""
-    return await views.list_segments(documentid)
+    segments = (await views.list_segments(documentid)).segments
+    return json_answer([b'{"segments":', *await json_list(segments, ARTICLES), b"}"])
 
 
 @router.get("/segments/{segmentid}", summary="An article", responses=error_answers(404))
@@ -199,7 +205,14 @@ class _Upload:
     async def _take(self, part: FilePart, fields: dict[str, str]) -> None:
         await self._checked(fields)  # what came first is refused before the file is sent for nothing
         limit = int(self._settings.max_file_size_limit)
-        self._received = await get_artifacts().receive(part.content, limit=limit, expected=part.expected, hold=True)
+        try:
+            self._received = await get_artifacts().receive(part.content, limit=limit, expected=part.expected, hold=True)
+        except NoRoomError:
+            raise
+        except DocumentTooLargeError as exc:
+            raise DocumentTooLargeError(
+                limit, f"{FILE}: is larger than {limit} bytes, the most that is accepted"
+            ) from exc
         self._filename = part.filename
 
     async def _checked(self, fields: dict[str, str]) -> JobOptions:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, TypeAdapter
 
 from soliplex.ingester.lib.wf import outside
 from soliplex.ingester.lib.wf.outside import Claimed, Extended, seconds
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import Id
+from soliplex.ingester.server.parameters import Body, Id, LongText, Text, json_answer, json_list
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
@@ -22,48 +23,48 @@ def _number(value: Any) -> Any:
     return value
 
 
+MOST_TYPES: Final = 100
+_HELD: Final = TypeAdapter(Claimed)
 Whole = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
 LeaseSeconds = Annotated[Number, Field(description="How long the lease lasts without more being asked for.")]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ClaimTasks(_Body):
+class ClaimTasks(Body):
     """Which steps a worker wants, and for how long."""
 
-    worker: str = Field(description="A name for people to read.", examples=["ocr-box-3"])
-    types: list[str] = Field(description="Types of steps; each begins with an @.", examples=[["@ocr"]])
+    worker: Text = Field(description="A name for people to read.", examples=["ocr-box-3"])
+    types: list[Text] = Field(
+        max_length=MOST_TYPES, description="Types of steps; each begins with an @.", examples=[["@ocr"]]
+    )
     limit: Whole = Field(default=1, description="The most steps to take: 1 to 100.")
     lease_seconds: LeaseSeconds = 60
     wait_seconds: Number = Field(default=0, description="How long to wait for a step: 0 to 60.")
 
 
-class ExtendLease(_Body):
+class ExtendLease(Body):
     """More time for what was claimed, and how far it has come."""
 
-    lease: str
+    lease: Text
     lease_seconds: LeaseSeconds = 60
     progress: Number | None = Field(default=None, description="From 0 to 1.")
-    text: str | None = Field(default=None, description="What it is doing, for people.")
+    text: Text | None = Field(default=None, description="What it is doing, for people.")
 
 
-class CompleteTask(_Body):
+class CompleteTask(Body):
     """The output of a step."""
 
     id: Annotated[Id, BeforeValidator(_number)]
-    lease: str
+    lease: Text
     output: Any = None
 
 
-class FailTask(_Body):
+class FailTask(Body):
     """Why an attempt failed."""
 
     id: Annotated[Id, BeforeValidator(_number)]
-    lease: str
-    message: str = Field(examples=["the scanner is on fire"])
+    lease: Text
+    message: LongText = Field(examples=["the scanner is on fire"])
     permanent: StrictBool = Field(default=False, description="There is no use in another attempt.")
     retry_after_seconds: Number | None = Field(default=None, description="Default: what the workflow says.")
 
@@ -75,20 +76,23 @@ class Recorded(BaseModel):
     status: str
 
 
-@router.post("/claim", summary="Take steps to work on", responses=error_answers(400))
-async def claim(body: ClaimTasks) -> Claimed:
+@router.post("/claim", summary="Take steps to work on", response_model=Claimed, responses=error_answers(400))
+async def claim(body: ClaimTasks) -> Response:
     """Only steps whose type begins with an @ are for workers outside, and only those who ask for a type get it.
 
     What is not completed, failed or extended before `expires_at` goes to another worker. Without a step to take,
     `tasks` is empty.
     """
-    return await outside.claim_tasks(
+    claimed = await outside.claim_tasks(
         body.worker,
         body.types,
         limit=body.limit,
         lease_for=seconds("lease_seconds", body.lease_seconds),
         wait=body.wait_seconds,
     )
+    held = _HELD.dump_json(replace(claimed, tasks=[]), exclude={"tasks"})
+    # One at a time: a step's input may be large.
+    return json_answer([held[:-1], b',"tasks":', *await json_list(claimed.tasks, size=1), b"}"])
 
 
 @router.post("/extend", summary="Ask for more time", responses=error_answers(400, 409))

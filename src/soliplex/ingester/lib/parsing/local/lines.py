@@ -42,7 +42,7 @@ _OPEN_END: Final = re.compile(r"[,;:\u2014-]$|[^.][.]$|[!]$")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How text is set."""
+    """Size and weight of a text."""
 
     font: str
     size: float
@@ -192,7 +192,7 @@ def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: fl
 
 
 def _rows(lines: Iterable[Line]) -> list[list[Line]]:
-    """Pieces of one line put together: side by side, and close to each other."""
+    """Put the pieces of each line together: those that stand side by side, and close to each other."""
     rows: list[list[Line]] = []
     for line in sorted(lines, key=lambda each: (round(each.middle[1]), each.box.l)):
         row = next((row for row in rows[-6:] if _continues_row(row, line)), None)

@@ -14,7 +14,7 @@ from docling_core.types.doc.base import BoundingBox, CoordOrigin
 LAYOUT_SCALE: Final = 1.5
 """Pixels a point. The layout model sees 800 by 608 pixels, whatever it is given; more would only be shrunk again."""
 FEW_CHARACTERS: Final = 20
-"""Text of a page that is as good as none: a page number, a stamp."""
+"""Characters of a page that are as good as none: a page number, a stamp."""
 SOME_CHARACTERS: Final = 200
 MOST_OF_PAGE: Final = 0.5
 """Above a picture that covers so much of a page, even some text is only its frame: a header put over a scan."""
@@ -24,7 +24,7 @@ class BundledOcrOptions(RapidOcrOptions):
     """As those of docling's own model, whose other options the bundled models have no use for."""
 
     force: bool = False
-    """Read every page, whatever text it holds."""
+    """Whether to read every page as a picture, whatever text it holds."""
 
 
 class BundledOcrModel(RapidOcrModel):
@@ -55,7 +55,7 @@ class BundledOcrModel(RapidOcrModel):
 
     @override
     def get_ocr_rects(self, page: Page) -> list[BoundingBox]:
-        """The whole page, or nothing: a page with text is not read again for the sake of its figures."""
+        """The whole page, or nothing: OCR does not read a page with text again for the sake of its figures."""
         if page.size is None or not (self._reads_all or needs_reading(page)) or _is_blank(page):
             return []
         return [BoundingBox(l=0, t=0, r=page.size.width, b=page.size.height, coord_origin=CoordOrigin.TOPLEFT)]
@@ -68,7 +68,7 @@ def _reader(threads: int) -> Any:
 
 
 def needs_reading(page: Page) -> bool:
-    """Whether the text of the page is in pixels."""
+    """Whether the text of the page is a picture of text."""
     characters = sum(len(cell.text.strip()) for cell in page.cells)
     if characters < FEW_CHARACTERS:
         return True

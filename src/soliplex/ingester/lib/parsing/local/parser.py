@@ -227,7 +227,7 @@ def _cells(text: str) -> int:
 
 
 def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> DoclingDocument:
-    """docling takes every text for UTF-8, so it gets one."""
+    """The text in UTF-8, which docling takes every text for."""
     if kind == MARKDOWN:
         return _converted_markdown(name, text, options)
     with tempfile.TemporaryDirectory(prefix="parse-") as folder:
@@ -237,7 +237,7 @@ def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> D
 
 
 def _converted_markdown(name: str, text: str, options: ParseOptions) -> DoclingDocument:
-    """Without files: there are many small ones of these, and two folders for each took longer than reading it."""
+    """Convert Markdown without files: it is mostly short, and two temporary folders take longer than reading it."""
     from docling.datamodel.base_models import DocumentStream  # noqa: PLC0415  seven seconds
 
     stream = DocumentStream(name=f"document{MARKUP[MARKDOWN]}", stream=BytesIO(text.encode()))

@@ -33,7 +33,7 @@ SAME_RULE: Final = 4.0
 MOST_OF_SIDE: Final = 0.6
 """Share of the table's width or height that the pieces of a line cover, if it parts rows or columns."""
 FEWEST_EDGES: Final = 3
-"""Lines around two rows, or two columns."""
+"""Ruling lines that two rows, or two columns, have: one on each side, and one between."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _told(exc: ParserUnavailableError, trouble: ServerTrouble | None) -> ParserU
 
 @asynccontextmanager
 async def _as_docling_knows(path: Path, kind: str) -> AsyncGenerator[Path]:
-    """The same in threads: a copy may have to be packed anew."""
+    """As `as_docling_knows`, in a thread: a copy may have to be packed anew."""
     package = as_docling_knows(path, kind)
     known = await asyncio.to_thread(package.__enter__)
     try:
@@ -118,7 +118,7 @@ async def _as_docling_knows(path: Path, kind: str) -> AsyncGenerator[Path]:
 
 @asynccontextmanager
 async def _as_utf8(path: Path, kind: str) -> AsyncGenerator[Path]:
-    """docling takes every text for UTF-8, so it gets one."""
+    """The text in UTF-8, which docling takes every text for."""
     text = await asyncio.to_thread(read_page, path, kind)
     with tempfile.NamedTemporaryFile(prefix="parse-", dir=scratch.own_folder()) as copy:
         copy.write(text.encode())
@@ -131,7 +131,7 @@ def _parse_here(path: Path, kind: str) -> Parsed:
 
 
 def _parse_rows_here(path: Path, kind: str) -> Parsed:
-    """A workbook of which no server could make a document in time, or in its memory."""
+    """Read here, row by row, a workbook of which no server could make a document in its time or memory."""
     paragraphs = office_paragraphs(path, extension_for(kind))
     return to_parsed(of_paragraphs(path.stem, paragraphs), warnings=(WITHOUT_STRUCTURE,))
 

@@ -20,7 +20,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json, to_json
 from soliplex.ingester.lib.models.transactions import Script
-from soliplex.ingester.lib.storable import checked_key
+from soliplex.ingester.lib.storable import as_storable_json, checked_key
 from soliplex.ingester.lib.wf.definitions import ParameterSet, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.belonging import groups_began
 from soliplex.ingester.lib.wf.operations.definitions import pin
@@ -50,7 +50,7 @@ class NewRun:
 
     def large_input(self) -> str | None:
         """The input as JSON, if it is too large for the run's row."""
-        text = None if self.input is None else to_json(self.input)
+        text = None if self.input is None else as_storable_json("input", self.input)
         if text is not None:
             refuse_references("input", text)
         return text if text is not None and is_large(text) else None

@@ -16,9 +16,8 @@ from sqlmodel import col, select
 from soliplex.ingester.lib.errors import ConflictError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Database, Schedule
 from soliplex.ingester.lib.models.columns import utcnow
-from soliplex.ingester.lib.models.statements import to_json
 from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, json_of, single
-from soliplex.ingester.lib.storable import checked_integer, checked_name, see_storable
+from soliplex.ingester.lib.storable import as_storable_json, checked_integer, checked_name
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.cron import Due, DueTimes
 from soliplex.ingester.lib.wf.definitions import ParameterSet
@@ -78,12 +77,7 @@ async def add_schedule(
 
 
 def _checked(value: Any) -> Any:
-    try:
-        text = to_json(value)
-        see_storable("input", text, value)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError("input", f"cannot be written as JSON: {exc}") from exc
-    refuse_references("input", text)
+    refuse_references("input", as_storable_json("input", value))
     return value
 
 

@@ -2,17 +2,7 @@
 -- steps that need a resource; when the next step becomes due. One probe of an index per type, however many steps are
 -- ready.
 -- :name look_for_work
-WITH RECURSIVE plain (step_type) AS (
-    SELECT min(step_type) FROM runstep WHERE {ready}
-    UNION ALL
-    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > plain.step_type)
-      FROM plain WHERE plain.step_type IS NOT NULL
-), keyed (step_type) AS (
-    SELECT min(step_type) FROM runstep WHERE {ready_keyed}
-    UNION ALL
-    SELECT (SELECT min(step_type) FROM runstep WHERE {ready_keyed} AND step_type > keyed.step_type)
-      FROM keyed WHERE keyed.step_type IS NOT NULL
-)
+WITH RECURSIVE {types_of_ready}
 SELECT 'due' AS kind, CAST(NULL AS text) AS step_type, CAST(NULL AS integer) AS priority, CAST(NULL AS bigint) AS queue_key,
        min(available_at) AS due
   FROM runstep WHERE available_at IS NOT NULL

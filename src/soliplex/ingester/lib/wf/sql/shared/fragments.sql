@@ -12,6 +12,21 @@ status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AN
 status IN ('PENDING', 'ERROR') AND remaining_deps = 0 AND remaining_tasks = 0 AND available_at IS NULL
     AND resource_key IS NOT NULL
 
+-- The types that have a ready step, and those that have one that needs a resource: one probe of an index for each type,
+-- however many steps are ready.
+-- :fragment types_of_ready
+plain (step_type) AS (
+    SELECT min(step_type) FROM runstep WHERE {ready}
+    UNION ALL
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > plain.step_type)
+      FROM plain WHERE plain.step_type IS NOT NULL
+), keyed (step_type) AS (
+    SELECT min(step_type) FROM runstep WHERE {ready_keyed}
+    UNION ALL
+    SELECT (SELECT min(step_type) FROM runstep WHERE {ready_keyed} AND step_type > keyed.step_type)
+      FROM keyed WHERE keyed.step_type IS NOT NULL
+)
+
 -- A lock that nobody else can take over (see acquire_lock).
 -- :fragment live
 (l.expires_at > :now OR l.holder_kind = 'worker')

@@ -4,17 +4,7 @@
 -- How many steps of each type are ready, up to :most that need no resource and as many that need one; and the step
 -- among them that was created first, since ids only grow.
 -- :name queue_depths
-WITH RECURSIVE plain (step_type) AS (
-    SELECT min(step_type) FROM runstep WHERE {ready}
-    UNION ALL
-    SELECT (SELECT min(step_type) FROM runstep WHERE {ready} AND step_type > plain.step_type)
-      FROM plain WHERE plain.step_type IS NOT NULL
-), keyed (step_type) AS (
-    SELECT min(step_type) FROM runstep WHERE {ready_keyed}
-    UNION ALL
-    SELECT (SELECT min(step_type) FROM runstep WHERE {ready_keyed} AND step_type > keyed.step_type)
-      FROM keyed WHERE keyed.step_type IS NOT NULL
-)
+WITH RECURSIVE {types_of_ready}
 SELECT plain.step_type,
        (SELECT count(*) FROM (SELECT id FROM runstep WHERE {ready} AND step_type = plain.step_type
                                ORDER BY priority DESC, queue_key, id LIMIT :most) AS counted) AS steps,
