@@ -256,6 +256,7 @@ def statements(package: str) -> Statements:
 
 def test_there_are_packages_of_statements() -> None:
     assert [package.removeprefix("soliplex.ingester.") for package in PACKAGES] == [
+        "goals.sql",
         "lib.embedding.sql",
         "lib.operations.sql",
         "lib.webhooks.sql",
