@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from soliplex.ingester.goals.decomposers import HybridDecomposer, LlmDecomposer
     from soliplex.ingester.goals.errors import GoalError
     from soliplex.ingester.goals.notifications import OrchestratorNotifications
+    from soliplex.ingester.goals.optimizer.optimizer import OrchestratorOptimizer, Recommendations
     from soliplex.ingester.goals.orchestrator import GoalResult, Orchestrator
     from soliplex.ingester.goals.rules import RuleDecomposer
     from soliplex.ingester.installation.ingester import Ingester, NotOpenError, NotStoredAgainError
@@ -91,8 +92,10 @@ __all__ = [
     "NotStoredAgainError",
     "Orchestrator",
     "OrchestratorNotifications",
+    "OrchestratorOptimizer",
     "PermanentError",
     "PrometheusMetrics",
+    "Recommendations",
     "RemoteError",
     "RolledBack",
     "RuleDecomposer",
@@ -148,6 +151,7 @@ _ORIGINS = {
     "goals.decomposers": ("HybridDecomposer", "LlmDecomposer"),
     "goals.errors": ("GoalError",),
     "goals.notifications": ("OrchestratorNotifications",),
+    "goals.optimizer.optimizer": ("OrchestratorOptimizer", "Recommendations"),
     "goals.orchestrator": ("GoalResult", "Orchestrator"),
     "goals.rules": ("RuleDecomposer",),
     "installation.ingester": ("Ingester", "NotOpenError", "NotStoredAgainError"),

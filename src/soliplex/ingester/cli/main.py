@@ -47,6 +47,7 @@ COMMANDS: dict[str, str | Group] = {
             "show": "soliplex.ingester.cli.flow:show",
             "list": "soliplex.ingester.cli.flow:list_",
             "run": "soliplex.ingester.cli.flow:run",
+            "optimize": "soliplex.ingester.cli.optimize:optimize",
             "status": "soliplex.ingester.cli.flow:status",
             "signal": "soliplex.ingester.cli.signal:signal",
             "schedule": "soliplex.ingester.cli.schedule:add",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable
@@ -11,9 +12,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from soliplex.ingester.goals.errors import GoalError
+from soliplex.ingester.goals.errors import GoalError, NotUnderstoodError
 from soliplex.ingester.goals.rules import RuleDecomposer
+from soliplex.ingester.goals.sql import SQL
+from soliplex.ingester.goals.task_graph import task_graph
 from soliplex.ingester.lib.llm import Asks, UnusableAnswerError, open_chat
+from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import to_json
+from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.wf.flows.functions import address_of
 from soliplex.ingester.lib.wiring import current_wiring
 
 type Decomposer = Callable[[str], Any] | Callable[[str], Awaitable[Any]]
@@ -23,6 +31,8 @@ _SYSTEM: Final = (
     "the tasks it depends on, a kind and params. Use as few tasks as will do, and no circle of dependencies."
 )
 
+MOST_KNOWN: Final = 10_000
+"""Goals of which the database keeps what a model made of them: those that were used last."""
 SHIPPED_SAYINGS: Final = (
     "ingest (params: path, include), parse (path, include), segment (path, include), search (text, limit), "
     "webhook (url), http (url, method, body), shell (command). Include is a pattern such as *.pdf. Use no other kinds"
@@ -57,17 +67,21 @@ class LlmDecomposer:
         self._kinds = kinds
         self._timeout = timeout
 
+    @property
+    def asks(self) -> str:
+        """What the model is asked besides the goal."""
+        return f"{_SYSTEM} Kinds of tasks: {self._kinds}." if self._kinds else _SYSTEM
+
     async def __call__(self, goal: str) -> list[dict[str, Any]]:
         """The tasks of the goal, as the model sees them."""
         settings = current_wiring().settings
         chat = self._chat or open_chat(settings)
         if chat is None:
             raise no_model()
-        system = f"{_SYSTEM} Kinds of tasks: {self._kinds}." if self._kinds else _SYSTEM
         seconds = self._timeout or settings.orchestrator_timeout_seconds
         try:
             answer = await chat.ask_for(
-                use="goals", system=system, user=goal, timeout=timedelta(seconds=seconds), answer=_AnsweredTasks
+                use="goals", system=self.asks, user=goal, timeout=timedelta(seconds=seconds), answer=_AnsweredTasks
             )
         except UnusableAnswerError as exc:
             raise GoalError("goal", f"the language model answered with no list of tasks: {exc.problem}") from exc
@@ -75,24 +89,54 @@ class LlmDecomposer:
 
 
 class HybridDecomposer:
-    """What the rules know, or a goal that was seen before, without the model; the model for the rest."""
+    """What the rules know, or a goal that was seen before, without the model; the model for the rest.
+
+    What a model made of a goal is kept in the database, for every process, once it is seen to be a graph of tasks.
+    """
 
     def __init__(self, llm: Decomposer | None = None, rules: RuleDecomposer | None = None) -> None:
         self._llm = llm or LlmDecomposer()
         self._rules = rules or RuleDecomposer()
-        self._seen: dict[str, str] = {}
 
     async def __call__(self, goal: str) -> Any:
         """The tasks of the goal."""
-        key = " ".join(goal.lower().split())
-        if key in self._seen:
-            return json.loads(self._seen[key])
         try:
             return self._rules(goal)
-        except GoalError:
-            tasks = await _asked(self._llm, goal)
-        self._seen[key] = json.dumps(tasks)
+        except NotUnderstoodError:
+            key = self._key(goal)
+        if key is None or not Database.is_open():
+            return await _asked(self._llm, goal)
+        if (tasks := await _known_tasks(key)) is not None:
+            return tasks
+        tasks = await _asked(self._llm, goal)
+        task_graph(goal, tasks, max_depth=current_wiring().settings.orchestrator_max_depth)
+        await _keep(key, tasks)
         return tasks
+
+    def _key(self, goal: str) -> str | None:
+        """Under which the answer is kept; None for a decomposer that only this process knows."""
+        settings = current_wiring().settings
+        asked = self._llm.asks if isinstance(self._llm, LlmDecomposer) else address_of(self._llm)
+        if asked is None:
+            return None
+        facts = [" ".join(goal.lower().split()), asked, settings.llm_backend, settings.llm_model]
+        return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
+
+
+async def _known_tasks(key: str) -> Any:
+    def script() -> Script[Any]:
+        rows = yield SQL.known_decomposition(goal_hash=key, now=utcnow())
+        return json.loads(rows[0]["tasks"]) if rows else None
+
+    return await Database.transact(script())
+
+
+async def _keep(key: str, tasks: Any) -> None:
+    def script() -> Script[None]:
+        yield SQL.keep_decomposition(goal_hash=key, tasks=to_json(tasks), now=utcnow())
+        yield SQL.forget_decompositions(most=MOST_KNOWN)
+
+    await Database.transact(script())
 
 
 async def decomposed(goal: str, decomposer: Decomposer, *, timeout: float) -> Any:  # noqa: ASYNC109  of the decomposer

@@ -14,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from soliplex.ingester.lib.enums import RunStatus
-from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.errors import ConfigurationError, InvalidInputError
 from soliplex.ingester.lib.models import WorkflowRun
+from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.feed import Change, ChangeFeed, Follower
 from soliplex.ingester.lib.wf.views import changes
 from soliplex.ingester.lib.wf.views.changes import StepState
@@ -66,13 +67,35 @@ class Event:
 type Callback = Callable[[Event], Any]
 
 
+class Telling:
+    """Turns changes, as the feed tells them, into events."""
+
+    def __init__(self) -> None:
+        self._begun: set[tuple[str, int]] = set()
+
+    def events_of(self, change: Change) -> Iterator[Event]:
+        """What the change tells. One that came and went between two looks of the feed began, too."""
+        event = _event_of_change(change)
+        if event is None:
+            return
+        subject, _, word = event.kind.rpartition("_")
+        key = (subject, event.run_id if event.step_id is None else event.step_id)
+        has_begun = change.data.get("start_date") is not None
+        if key not in self._begun and (word == "started" or has_begun):
+            self._begun.add(key)
+            yield _as_started(event, change)
+        if word != "started":
+            self._begun.discard(key)
+            yield event
+
+
 class ListenRef:
     """Somebody who listens, until `unlisten`."""
 
     def __init__(self, name: str, callback: Callback) -> None:
         self.name = name
         self._callback = callback
-        self._begun: set[tuple[str, int]] = set()
+        self._telling = Telling()
         self._feed = current_wiring().kept(ChangeFeed)
         self._follows = asyncio.Event()
         self._task = asyncio.create_task(self._follow(), name=f"notifications of {name}")
@@ -95,27 +118,12 @@ class ListenRef:
                 self._follows.set()
                 while (found := await follower.next()) is not None:
                     for change in found:
-                        for event in self._events_of(change):
+                        for event in self._telling.events_of(change):
                             await self._tell(event)
             _log.warning("the listener to %s missed events: its callback is too slow, or the feed failed", self.name)
 
-    def _events_of(self, change: Change) -> Iterator[Event]:
-        """What the change tells. One that came and went between two looks of the feed began, too."""
-        event = _event_of_change(change)
-        if event is None:
-            return
-        subject, _, word = event.kind.rpartition("_")
-        key = (subject, event.run_id if event.step_id is None else event.step_id)
-        has_begun = change.data.get("start_date") is not None
-        if key not in self._begun and (word == "started" or has_begun):
-            self._begun.add(key)
-            yield _as_started(event, change)
-        if word != "started":
-            self._begun.discard(key)
-            yield event
-
     async def _tell(self, event: Event) -> None:
-        if not _is_wanted(self.name, event.kind):
+        if not is_wanted(self.name, event.kind):
             return
         try:
             answer = self._callback(event)
@@ -134,8 +142,8 @@ class OrchestratorNotifications:
 
         A name is a kind of events (`task_failed`), a subject (`decomposition`, `execution`, `task`) or `all`.
         """
-        if name not in (*KINDS, *SUBJECTS, ALL):
-            raise InvalidInputError("name", f"is {name!r}; give one of {', '.join((ALL, *SUBJECTS, *KINDS))}")
+        check_name(name)
+        see_enabled(at_once=True)
         if not callable(callback):
             raise InvalidInputError("callback", f"is {callback!r}; give a function that takes an event")
         ref = ListenRef(name, callback)
@@ -154,11 +162,38 @@ class OrchestratorNotifications:
             raise InvalidInputError("kind", f"is {kind!r}; give one of {', '.join(KINDS)}")
         if not 1 <= limit <= MOST_EVENTS:
             raise InvalidInputError("limit", f"is {limit}; give 1 to {MOST_EVENTS}")
+        see_enabled()
         runs = await changes.newest_runs()
-        steps = await changes.begun_steps_of_runs([run.id for run in runs if run.id is not None])
-        found = [*_events_of_runs(runs), *_events_of_steps(steps)]
+        found = await _events_of(runs)
         wanted = [event for event in found if kind is None or event.kind == kind]
         return sorted(wanted, key=_moment, reverse=True)[:limit]
+
+
+async def events_of_runs(run_ids: Iterable[int]) -> list[Event]:
+    """What began and ended in these runs, in its order."""
+    runs = [await views.get_run(run_id) for run_id in run_ids]
+    return sorted(await _events_of(runs), key=_moment)
+
+
+async def _events_of(runs: Sequence[WorkflowRun]) -> list[Event]:
+    steps = await changes.begun_steps_of_runs([run.id for run in runs if run.id is not None])
+    return [*_events_of_runs(runs), *_events_of_steps(steps)]
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no event has."""
+    if name not in (*KINDS, *SUBJECTS, ALL):
+        raise InvalidInputError("name", f"is {name!r}; give one of {', '.join((ALL, *SUBJECTS, *KINDS))}")
+
+
+def see_enabled(*, at_once: bool = False) -> None:
+    """Refuse to tell of events where the settings say that nobody is told, or nobody at once."""
+    settings = current_wiring().settings
+    if not settings.orchestrator_notifications_enabled:
+        raise ConfigurationError("ORCHESTRATOR_NOTIFICATIONS_ENABLED", "is off", "set it to true to be told of events")
+    if at_once and not settings.orchestrator_notifications_real_time:
+        setting = "ORCHESTRATOR_NOTIFICATIONS_REAL_TIME"
+        raise ConfigurationError(setting, "is off", "set it to true, or ask for recent events (get_recent_events)")
 
 
 def _moment(event: Event) -> tuple[datetime, bool]:
@@ -167,7 +202,7 @@ def _moment(event: Event) -> tuple[datetime, bool]:
     return event.at, not event.kind.endswith("_started")
 
 
-def _is_wanted(name: str, kind: str) -> bool:
+def is_wanted(name: str, kind: str) -> bool:
     return name in (ALL, kind, kind.rpartition("_")[0])
 
 

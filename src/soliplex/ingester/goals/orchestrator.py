@@ -11,13 +11,16 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
 from soliplex.ingester.goals.decomposers import Decomposer, decomposed
 from soliplex.ingester.goals.errors import GoalError
+from soliplex.ingester.goals.notifications import Event
+from soliplex.ingester.goals.optimizer.changes import Level
+from soliplex.ingester.goals.optimizer.optimizer import chosen, flow_to_run
 from soliplex.ingester.goals.sql import SQL
 from soliplex.ingester.goals.task_graph import TaskGraph, task_graph
 from soliplex.ingester.goals.tasks import FROM_OUTSIDE, USUAL_TIMEOUT, Functions, functions_of, step_of
@@ -60,6 +63,8 @@ class GoalResult:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    events: list[Event] | None = None
+    """What began and ended, in its order; None where nobody asked for it."""
 
 
 class Orchestrator:
@@ -93,9 +98,19 @@ class Orchestrator:
         *,
         key: str | None = None,
         timeout: float = USUAL_TIMEOUT,  # noqa: ASYNC109  of a task
+        optimization_level: Level | None = None,
+        preserve_structure: bool | None = None,
     ) -> int:
         """Start the run of a goal, and give its id; workers execute it. The same key again: the same run."""
-        new = NewGoal(goal=goal, decomposer=decomposer, steps=steps, key=key, timeout=timeout)
+        new = NewGoal(
+            goal=goal,
+            decomposer=decomposer,
+            steps=steps,
+            key=key,
+            timeout=timeout,
+            level=optimization_level,
+            preserve_structure=preserve_structure,
+        )
         return (await start(new)).run_id
 
     @staticmethod
@@ -107,9 +122,22 @@ class Orchestrator:
         key: str | None = None,
         timeout: float = USUAL_TIMEOUT,  # noqa: ASYNC109  of all of it
         max_parallel: int | None = None,
+        optimization_level: Level | None = None,
+        preserve_structure: bool | None = None,
     ) -> GoalResult:
-        """Execute a goal in this process, and tell what became of it. A goal that fails raises nothing."""
-        new = NewGoal(goal=goal, decomposer=decomposer, steps=steps, key=key, timeout=timeout)
+        """Execute a goal in this process, and tell what became of it. A goal that fails raises nothing.
+
+        Its flow is optimized to this level, or to that of the settings, by what its earlier executions taught.
+        """
+        new = NewGoal(
+            goal=goal,
+            decomposer=decomposer,
+            steps=steps,
+            key=key,
+            timeout=timeout,
+            level=optimization_level,
+            preserve_structure=preserve_structure,
+        )
         return await executed(new, timeout=timeout, max_parallel=max_parallel)
 
     @staticmethod
@@ -132,6 +160,18 @@ class NewGoal:
     """Longest that a task may take."""
     is_from_outside: bool = False
     """Whether a client of the server asks for it."""
+    level: Level | None = None
+    """To which its flow is optimized. None: that of the settings."""
+    preserve_structure: bool | None = None
+    slots: int | None = None
+    """How many of its tasks go at once. None: as the workers have slots."""
+
+    def optimization(self) -> dict[str, Any]:
+        """As its run carries it."""
+        settings = current_wiring().settings
+        level, preserves = chosen(self.level, self.preserve_structure)
+        is_on = settings.orchestrator_optimization_enabled
+        return {"level": level if is_on else None, "preserve_structure": preserves, "slots": self.slots}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +201,7 @@ async def start(new: NewGoal) -> StartedGoal:
         TOKEN: functions.token,
         "task_timeout": new.timeout,
         FROM_OUTSIDE: new.is_from_outside,
+        "optimization": new.optimization(),
     }
     params = {TOKEN: own} if own else None
     # Every goal has a key, for there is an index of those that have one.
@@ -173,7 +214,7 @@ async def executed(new: NewGoal, *, timeout: float, max_parallel: int | None = N
     """Execute a goal in this process, and tell what became of it."""
     limit = check_duration("timeout", timeout)
     settings = current_wiring().settings
-    started = await start(new)
+    started = await start(replace(new, slots=max_parallel))
     try:
         async with at_work(Worker(_config(max_parallel)), stop_timeout=settings.worker_stop_timeout_seconds):
             with suppress(TimeoutError):
@@ -236,6 +277,10 @@ async def execute_step(input: dict[str, Any], answer: Any, state: Any) -> Any:  
     if state is not None:
         return answer
     flow = flow_of(input[DECOMPOSE], _functions(input), timeout=input["task_timeout"])
+    wanted = input["optimization"]
+    if wanted["level"] is not None:
+        preserves = wanted["preserve_structure"]
+        flow = await flow_to_run(flow, wanted["level"], preserve_structure=preserves, slots=wanted["slots"])
     await operations.save_workflow(flow)
     return Subflow(flow.id, {"goal": input["goal"], TOKEN: input[TOKEN]}, state={"flow": flow.id})
 

@@ -154,3 +154,15 @@ class Scope(StrEnum):
     """Stop, repeat and delete; includes `read`."""
     ADMIN = "admin"
     """Everything, keys too."""
+
+
+class Standing(StrEnum):
+    """What has become of an optimization of a flow."""
+
+    APPLIED = "applied"
+    """In use, and not yet compared."""
+    KEPT = "kept"
+    TAKEN_BACK = "taken_back"
+    """It made things worse."""
+    SUPERSEDED = "superseded"
+    """Somebody defined the flow anew before it could be compared."""

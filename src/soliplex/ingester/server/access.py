@@ -74,6 +74,7 @@ SCOPES: Final[dict[str, Needed]] = {
     "DELETE /sync-state/{source_id:path}": Needed.OPERATE,
     "POST /flows/": Needed.OPERATE,
     "DELETE /flows/{slug}": Needed.OPERATE,
+    "POST /flows/{slug}/optimize": Needed.OPERATE,
     "POST /flows/runs/{run_id}/cancel": Needed.OPERATE,
     "POST /flows/runs/{run_id}/retry": Needed.OPERATE,
     "POST /flows/schedules": Needed.OPERATE,

@@ -284,9 +284,13 @@ class WorkerSettings(BaseSettings):
     )
     docling_concurrency: Count = Field(default=3, description="Size of the pool for parse steps.")
     engine_extensions: Items = Field(
-        default=("soliplex.ingester.lib.workflow.extension", "soliplex.ingester.segmenter.jobs.extension"),
+        default=(
+            "soliplex.ingester.lib.workflow.extension",
+            "soliplex.ingester.segmenter.jobs.extension",
+            "soliplex.ingester.goals.extension",
+        ),
         description="Modules, separated by commas, that a worker imports: they give types of steps a pool of their "
-        "own, and handlers values to ask for. The two that are shipped know documents and segmentation jobs.",
+        "own, and handlers values to ask for. The three that are shipped know documents, segmentation jobs and goals.",
     )
     flow_modules: Items = Field(
         default=(),
@@ -543,23 +547,21 @@ class OrchestratorSettings(BaseSettings):
         default=False, description="Let goals run commands of the machine that their worker is on."
     )
     orchestrator_optimization_enabled: bool = Field(
-        default=True, description="Apply what earlier executions taught to new workflows.", json_schema_extra=TO_COME
+        default=True, description="Apply to the flows of goals what their earlier executions taught."
     )
     orchestrator_optimization_level: Literal["basic", "advanced", "aggressive"] = Field(
         default="advanced",
-        description="`basic` tunes timeouts and retries, `advanced` also parallelism, `aggressive` also the graph.",
-        json_schema_extra=TO_COME,
+        description="`basic` tunes timeouts and attempts, `advanced` also back-off, `aggressive` also the graph.",
     )
     orchestrator_optimization_preserve_structure: bool = Field(
-        default=True,
-        description="Keep steps and edges as they were defined, at whatever level.",
-        json_schema_extra=TO_COME,
+        default=True, description="Keep steps and edges as they were defined, at whatever level."
+    )
+    orchestrator_optimization_confidence: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.7, description="Least confidence with which something that was learned is applied, from 0 to 1."
     )
     orchestrator_notifications_enabled: bool = Field(
-        default=True, description="Record events of goals and their tasks.", json_schema_extra=TO_COME
+        default=True, description="Tell programs of decompositions, executions and tasks as they begin and end."
     )
     orchestrator_notifications_real_time: bool = Field(
-        default=True,
-        description="Send those events to listeners at once, besides recording them.",
-        json_schema_extra=TO_COME,
+        default=True, description="Tell listeners at once; otherwise recent events are told when they are asked for."
     )

@@ -17,6 +17,7 @@ from soliplex.ingester.lib.enums import (
     RunStatus,
     Scope,
     SegmentStatus,
+    Standing,
     WebhookStatus,
     WorkflowStepType,
 )
@@ -34,6 +35,7 @@ from soliplex.ingester.lib.models.documents import (
 )
 from soliplex.ingester.lib.models.embeddings import CachedEmbedding
 from soliplex.ingester.lib.models.flow_views import VIEWS
+from soliplex.ingester.lib.models.learning import FlowOptimization, FlowPattern, KnownDecomposition
 from soliplex.ingester.lib.models.payloads import Payload
 from soliplex.ingester.lib.models.responses import DocumentInfo, PaginatedResponse, WorkflowRunWithDetails
 from soliplex.ingester.lib.models.segments import Segment
@@ -80,8 +82,11 @@ __all__ = [
     "DocumentRemoval",
     "DocumentURI",
     "DocumentURIHistory",
+    "FlowOptimization",
+    "FlowPattern",
     "HistoryAction",
     "Isolation",
+    "KnownDecomposition",
     "LifeCycleEvent",
     "LifecycleHistory",
     "NotInitializedError",
@@ -100,6 +105,7 @@ __all__ = [
     "Segment",
     "SegmentStatus",
     "Signal",
+    "Standing",
     "StepAttempt",
     "StepConfig",
     "StepProfile",

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from soliplex.ingester.goals.decomposers import shipped_decomposer
 from soliplex.ingester.goals.listing import ListedGoal, list_goals
+from soliplex.ingester.goals.notifications import (
+    ALL,
+    MOST_EVENTS,
+    Event,
+    OrchestratorNotifications,
+    Telling,
+    check_name,
+    is_wanted,
+    see_enabled,
+)
 from soliplex.ingester.goals.orchestrator import GoalResult, NewGoal, Orchestrator, flow_of, goal_and_flow, start
 from soliplex.ingester.goals.shipped import see_below_roots
 from soliplex.ingester.goals.task_graph import TaskGraph, tasks_of
@@ -17,13 +30,20 @@ from soliplex.ingester.goals.tasks import USUAL_TIMEOUT, functions_of
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import PaginatedResponse
 from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
 from soliplex.ingester.lib.wf.views import DefinitionGraph
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, BigId, LongText, Text
+from soliplex.ingester.server.routes.events import COME_BACK_AFTER
 
 router = APIRouter(prefix="/goals", tags=["goals"])
 
 type Goals = list[ListedGoal] | PaginatedResponse[ListedGoal]
+EXAMPLE: Final = (
+    "event: task_completed\n"
+    'data: {"kind": "task_completed", "run_id": 43, "workflow_slug": "goal_1", "step": "ingest"}\n\n'
+)
+_EVENT: Final = TypeAdapter(Event)
 type DecomposerName = Literal["rules", "llm", "hybrid"]
 
 
@@ -100,6 +120,49 @@ async def start_goal(body: NewGoalBody) -> StartedGoal:
 @router.get("/", summary="Goals, the newest first", response_model=Goals)
 async def get_goals(request: Request, response: Response, asked: AskedPage) -> Any:
     return await asked.answer(await list_goals(paging=asked.paging), request, response)
+
+
+@router.get("/recent", summary="What began or ended last, the newest first", responses=error_answers(400, 500))
+async def get_recent_events(
+    kind: Annotated[Text | None, Query(description="Such as `task_failed`.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 100,
+) -> list[Event]:
+    """Decompositions, executions and tasks, as far as they are about the hundred runs that were made last."""
+    return await OrchestratorNotifications.get_recent_events(kind=kind, limit=limit)
+
+
+@router.get(
+    "/events",
+    summary="Follow decompositions, executions and tasks",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"example": EXAMPLE}}}, **error_answers(400)},
+)
+async def follow(
+    request: Request,
+    name: Annotated[
+        Text,
+        Query(description="A kind of events (`task_failed`), a subject (`decomposition`, `execution`, `task`) or all."),
+    ] = ALL,
+) -> StreamingResponse:
+    """What begins and ends from now on, as server-sent events; `GET /goals/recent` tells of what was before."""
+    check_name(name)
+    see_enabled(at_once=True)
+    feed: ChangeFeed = request.app.state.feed
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_stream(feed, name), media_type="text/event-stream", headers=headers)
+
+
+async def _stream(feed: ChangeFeed, name: str) -> AsyncGenerator[str]:
+    yield f"retry: {COME_BACK_AFTER}\n\n"
+    telling = Telling()
+    async with aclosing(feed.changes_for(Follower(), None)) as changes:
+        async for some in changes:
+            events = [event for change in some for event in telling.events_of(change) if is_wanted(name, event.kind)]
+            yield "".join(map(_as_event, events)) or ": nothing new\n\n"
+
+
+def _as_event(event: Event) -> str:
+    return f"event: {event.kind}\ndata: {_EVENT.dump_json(event).decode()}\n\n"
 
 
 @router.get("/{run_id}", summary="A goal", responses=error_answers(404))
