@@ -11,7 +11,7 @@ from alembic import op
 from soliplex.ingester.lib.models.columns import JSON, UtcDateTime
 
 revision = "0016"
-down_revision = "0014"
+down_revision = "0015"
 branch_labels = None
 depends_on = None
 
