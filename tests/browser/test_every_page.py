@@ -83,7 +83,7 @@ def test_it_works_below_the_path_at_which_a_proxy_shows_the_server(chromium: Bro
             asked.append(route.request.url)
             route.continue_(url=route.request.url.replace("/deep/below", ""))
 
-        with visiting(chromium, Installation(server, "")) as visitor:
+        with visiting(chromium, Installation(server, None)) as visitor:
             page = visitor.page
             page.route("**/deep/below/**", as_a_proxy)
             page.goto(f"{server.url}/deep/below/ui/")
