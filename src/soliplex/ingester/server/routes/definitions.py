@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 import yaml
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -63,9 +63,15 @@ class DeletedParameterSet(BaseModel):
 
 
 @router.get("/definitions", summary="Workflows, by id")
-async def list_definitions() -> list[Listed]:
+async def list_definitions(
+    *,
+    internal: Annotated[
+        bool, Query(description="Those too that only the product itself starts, such as the flows of goals.")
+    ] = True,
+) -> list[Listed]:
     """Those of files, and those that are stored in the database."""
-    return [Listed(id=each.id, name=each.name) for each in await all_workflows()]
+    found = await all_workflows()
+    return [Listed(id=each.id, name=each.name) for each in found if internal or not each.is_internal]
 
 
 @router.get(

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.answers import FoundDocuments, HeldIn, KnownSource
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse
+from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse, WorkflowRun
 from soliplex.ingester.lib.storable import parse_texts
+from soliplex.ingester.lib.wf import views
 from soliplex.ingester.server.auditing import deletes, note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, Id, LongText, Text, TextIfAny, required
@@ -242,3 +243,15 @@ async def get_history(doc_hash: str) -> list[DocumentURIHistory]:
 async def list_databases(doc_hash: str) -> list[HeldIn]:
     """The RAG databases that its runs stored it into, and what each of them has of it now."""
     return await operations.databases_holding(doc_hash)
+
+
+@router.get(
+    "/{doc_hash}/runs",
+    summary="The runs of a document, the newest first",
+    response_model=list[WorkflowRun] | PaginatedResponse[WorkflowRun],
+    responses=error_answers(404),
+)
+async def list_runs(doc_hash: str, request: Request, response: Response, asked: AskedPage) -> Any:
+    """Whichever of its places they were started for: one content is processed once."""
+    await operations.document_info(doc_hash)
+    return await asked.answer(await views.list_runs(doc_id=doc_hash, paging=asked.paging), request, response)
