@@ -96,6 +96,10 @@ async def test_a_document_sent_to_one_replica_becomes_articles_on_another_at_bot
         assert accepted["jobid"] in {each["id"] for each in listed}
         assert (await client.get(f"{prefix}/documents/{accepted['documentid']}")).json()["status"] == "PROCESSED"
         assert (await client.get(f"{prefix}/segments/{articles[0]['id']}")).json() == articles[0]
+        named = (await client.get(f"{prefix}/documents/", params={"id": [accepted["documentid"], 4711]})).json()
+        assert [each["filename"] for each in named["items"]] == ["harbours.md"]
+        text = await client.get(f"{prefix}/documents/{accepted['documentid']}/text")
+        assert text.text.startswith("# Harbours")
         assert (await client.get(f"{prefix}/debug/health")).json()["status"] == "ok"
         assert (await client.get(f"{prefix}/debug/health_with_details")).json()["checks"]["database"]["status"] == "ok"
     metrics = (await client.get("/metrics")).text

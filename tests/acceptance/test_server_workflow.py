@@ -427,3 +427,45 @@ async def test_a_large_parameter_set_leaves_the_loop_free(client: httpx.AsyncCli
     assert answer.status_code == 201, answer.text[:300]
     as_json = await client.get("/api/v1/workflow/param-sets/large", headers={"Accept": "application/json"})
     assert len(as_json.json()["config"]) == 2_000
+
+
+WRONG = """\
+id: default
+name: Wrong
+config:
+  chunk:
+    chunk_size: tall
+    chunk_sise: 3
+  embed: {provider: nobody}
+  chunks: {}
+  store: {data_dir: ../etc}
+"""
+
+
+async def test_a_parameter_set_is_checked_field_by_field_and_not_saved(client: httpx.AsyncClient) -> None:
+    answer = (await client.post(f"{W}/param-sets/check", data={"yaml_content": WRONG})).json()
+    found = {(each["field"], each["line"], each["weight"]) for each in answer["problems"]}
+    assert found == {
+        ("id", 1, "error"),
+        ("config.chunk.chunk_size", 5, "warning"),
+        ("config.chunk.chunk_sise", 6, "warning"),
+        ("config.embed.provider", 7, "warning"),
+        ("config.chunks", 8, "warning"),
+        ("config.store.data_dir", 9, "error"),
+    }
+    assert not answer["can_be_saved"]
+    assert "did you mean 'chunk_size'?" in next(
+        each["problem"] for each in answer["problems"] if each["field"] == "config.chunk.chunk_sise"
+    )
+    broken = (await client.post(f"{W}/param-sets/check", data={"yaml_content": "id: x\nconfig: 7"})).json()
+    assert (broken["can_be_saved"], [each["line"] for each in broken["problems"]]) == (False, [2])
+    good = (await client.post(f"{W}/param-sets/check", data={"yaml_content": MINE})).json()
+    assert good == {"id": "mine", "can_be_saved": True, "problems": []}
+    assert (await client.get(f"{W}/param-sets/mine")).status_code == 404
+
+
+async def test_what_the_shipped_steps_understand_is_told_as_schemas(client: httpx.AsyncClient) -> None:
+    told = (await client.get(f"{W}/step-options")).json()
+    assert {"ingest", "parse", "chunk", "embed", "enrich", "route", "store"} == told.keys()
+    assert told["chunk"]["properties"]["chunk_size"]["maximum"] == 8192
+    assert "repeats" in told["chunk"]["properties"]["chunk_overlap"]["description"]

@@ -12,12 +12,18 @@ from playwright.sync_api import Browser
 
 from soliplex.ingester.server.ui import is_built
 from tests.support.browser import WIDE, Installation, Visitor, chromium_path, running_browser, visiting
+from tests.support.segmenting import PROGRAM
+from tests.support.segmenting import SETTINGS as OF_SEGMENTING
 from tests.support.serving import serving
 
 type Visits = Callable[..., Visitor]
 
 ADMIN_KEY = "the-key-of-the-settings"
-SETTINGS = {"API_KEY_ENABLED": "true", "API_KEY": ADMIN_KEY, "FLOW_MODULES": "tests.support.flow_functions"}
+SETTINGS = OF_SEGMENTING | {
+    "API_KEY_ENABLED": "true",
+    "API_KEY": ADMIN_KEY,
+    "FLOW_MODULES": "tests.support.flow_functions",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,7 +44,7 @@ def chromium() -> Iterator[Browser]:
 def installation(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     if not is_built():
         pytest.skip("the web UI is not built: `sh scripts/ui.sh` says why")
-    with serving(tmp_path_factory.mktemp("installation"), environment=SETTINGS) as server:
+    with serving(tmp_path_factory.mktemp("installation"), environment=SETTINGS, program=PROGRAM) as server:
         yield Installation(server, ADMIN_KEY)
 
 

@@ -11,10 +11,16 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Visits
 from tests.support.browser import AXE, NARROW, ROOT, WIDE, Installation, visiting
-from tests.support.serving import serving
+from tests.support.serving import PATIENCE, serving
 
 # The table of pages is read from the sources, so that no page is forgotten here.
 PATHS = re.findall(r'^  \{ path: "([^"]+)"', (ROOT / "ui/src/pages.ts").read_text(encoding="utf-8"), re.MULTILINE)
+A_DOCUMENT = "/documents/at?source=looks&uri=%2Flamps.md"
+MORE = [
+    *(f"{A_DOCUMENT}&tab={tab}" for tab in ("versions", "compare", "places", "runs")),
+    *("/search?q=when+is+the+lamp+filled", "/definitions/batch?tab=file", "/parameters/default?as=new"),
+]
+LAMPS = b"# Lamps\n\n## Oil\n\nThe lamp is filled at dusk.\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\n```\ncode\n```\n"
 OF_A_RUN = [f"/runs/:run?tab={tab}" for tab in ("timeline", "attempts", "history", "artifacts", "data")]
 
 
@@ -29,12 +35,37 @@ def numbers(installation: Installation) -> dict[str, str]:
     runs = installation.get(f"workflow/run-groups/{group}/runs")
     batch = installation.get(f"workflow/run-groups/{group}")["batch_id"]
     completed = next(run["id"] for run in runs if run["status"] == "COMPLETED")
+    installation.ingest("Lamps", {"/lamps.md": LAMPS}, source="looks")
+    installation.ingest("Lamps again", {"/lamps.md": LAMPS + b"\nThe wick is cut at dawn.\n"}, source="looks")
+    installation.post("flows/schedules", json={"name": "looks", "slug": "test_wf", "cron": "0 6 * * *"})
+    goal = installation.post("goals", json={"goal": "search for lamps"})["run_id"]
     return {
+        "/documents/at": A_DOCUMENT,
+        "/databases/:name": "/databases/lancedb",
+        "/segmenter/jobs/:id": f"/segmenter/jobs/{_job(installation)}",
+        "/deliveries/:id": f"/deliveries/{installation.get('webhooks')[0]['id']}",
+        "/goals/:id": f"/goals/{goal}",
+        "/definitions/:id": "/definitions/batch",
+        "/parameters/:id": "/parameters/default",
         "/batches/:id": f"/batches/{batch}",
         "/groups/:id": f"/groups/{group}",
         "/runs/:id": f"/runs/{completed}",
         "run": str(completed),
     }
+
+
+def _job(installation: Installation) -> str:
+    """A segmentation job that has ended, and has told a receiver that is not there."""
+    form = {"callbackurl": "http://127.0.0.1:9/"}
+    with installation.client() as client:
+        answer = client.post("/jobs", files={"uploadfile": ("lamps.md", LAMPS)}, data=form).raise_for_status()
+        job: str = answer.json()["jobid"]
+        run_group = {"workflow_definition_id": "segment"}
+        with client.stream("GET", "/api/v1/events", params=run_group, timeout=PATIENCE) as lines:
+            for line in lines.iter_lines():
+                if line.startswith("data:") and installation.get(f"segmenter/jobs/{job}")["status"] == "COMPLETED":
+                    return job
+    raise AssertionError("the feed has ended before the job")
 
 
 @pytest.mark.parametrize(("size", "colours"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide light", "narrow dark"])
@@ -45,7 +76,7 @@ def test_every_page_can_be_used_by_everybody(
         pytest.skip("axe-core is not installed: `sh scripts/ui.sh` says why")
     visitor = visit(size=size, colours=colours)
     found: dict[str, object] = {}
-    for path in ("/nowhere", *PATHS, *OF_A_RUN):
+    for path in ("/nowhere", *PATHS, *OF_A_RUN, *MORE):
         page = visitor.go(numbers.get(path, path).replace(":run", numbers["run"]))
         expect(page.locator("main [aria-busy=true]")).to_have_count(0)
         fits = page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -83,7 +114,7 @@ def test_it_works_below_the_path_at_which_a_proxy_shows_the_server(chromium: Bro
             asked.append(route.request.url)
             route.continue_(url=route.request.url.replace("/deep/below", ""))
 
-        with visiting(chromium, Installation(server, "")) as visitor:
+        with visiting(chromium, Installation(server, None)) as visitor:
             page = visitor.page
             page.route("**/deep/below/**", as_a_proxy)
             page.goto(f"{server.url}/deep/below/ui/")

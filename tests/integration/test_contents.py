@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.workflow import storing
 from soliplex.ingester.segmenter.jobs.options import JobOptions
 from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
-from tests.support.documents import pieces
+from tests.support.documents import hash_of, pieces
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import eventually
 from tests.support.stores_agree import disagreements
@@ -118,6 +119,16 @@ async def test_a_content_of_two_sources_is_found_in_both_and_cited_with_both(wor
     outputs = await rows_of("SELECT CAST(output AS text) FROM runstep WHERE step_type = 'embed' ORDER BY id")
     assert [json.loads(output).get("skipped") for (output,) in outputs] == [None, True]
     await all_is_right()
+
+
+async def test_it_is_told_which_databases_have_a_document_and_which_have_lost_it(worker: Worker) -> None:
+    await ingest("alpha", "/a/bees.md", BEES)
+    (held,) = await documents.databases_holding(hash_of(BEES))
+    assert (held.db, held.is_there, held.chunks > 0, held.problem) == ("library", True, True, None)
+    assert held.updated_at is not None
+    shutil.rmtree(rag_path("library"))
+    (gone,) = await documents.databases_holding(hash_of(BEES))
+    assert (gone.is_there, gone.problem) == (False, "the database is not there, or has been deleted")
 
 
 async def test_a_deleted_uri_is_cited_no_more_and_the_others_are(worker: Worker) -> None:

@@ -48,10 +48,11 @@ def running_browser() -> Generator[Browser]:
 
 @dataclass
 class Installation:
-    """A server that asks for a key, with its worker, and clients of it."""
+    """A server, with its worker, and clients of it."""
 
     server: Server
-    admin_key: str
+    admin_key: str | None
+    """None: the server asks nobody for a key."""
     keys: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -59,7 +60,8 @@ class Installation:
         return self.server.url
 
     def client(self) -> httpx.Client:
-        return self.server.client(headers={"Authorization": f"Bearer {self.admin_key}"})
+        shown = {"Authorization": f"Bearer {self.admin_key}"} if self.admin_key else {}
+        return self.server.client(headers=shown)
 
     def get(self, path: str, **query: Any) -> Any:
         with self.client() as client:

@@ -21,6 +21,29 @@ IDS: Final = [1, 2]
 
 CASES: Final[list[tuple[Statements, str, dict[str, Any]]]] = [
     (SQL, "stored_uris", {"uris": NAMES, "source": "s"}),
+    (SQL, "end_of_stretch", {"source": "s", "uri": "a", "steps": 10}),
+    (
+        SQL,
+        "documents_in_stretch",
+        {
+            "source": "s",
+            "uri": "a",
+            "last_source": "s",
+            "last_uri": "b",
+            "only": None,
+            "first": "%a%",
+            "second": "%a%",
+            "third": "%a%",
+            "most": 10,
+        },
+    ),
+    (SQL, "end_of_stretch_of_batch", {"batch_id": 1, "id": 1, "steps": 10}),
+    (
+        SQL,
+        "documents_in_stretch_of_batch",
+        {"batch_id": 1, "id": 1, "last_id": 2, "first": "%a%", "second": "%a%", "third": "%a%", "most": 10},
+    ),
+    (SQL, "statuses_of_runs", {"ids": IDS}),
     (SQL, "etags_of_documents", {"hashes": NAMES}),
     (SQL, "failed_documents", {"source": "s", "beginning": "/a/", "most": 10}),
     (SQL, "reasons_to_wait", {"group_id": 1, "most": 10}),

@@ -128,11 +128,12 @@ class Stream {
     try {
       await api.get("workflow/queues"); // behind the key, unlike the session: 401 brings the login form up
     } catch {
+      if (this.listeners.size === 0) return; // the page is gone, as when the login form has come up
       this.waiting = setTimeout(() => void this.tryAgain(), this.pause);
       this.pause = Math.min(2 * this.pause, LONGEST_PAUSE);
       return;
     }
-    if (!document.hidden) this.reopen();
+    if (!document.hidden && this.listeners.size > 0) this.reopen();
   }
 
   private loadAnew(): void {

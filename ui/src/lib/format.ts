@@ -89,6 +89,11 @@ function coarse(seconds: number): string {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
+/** A duration that is guessed: no more exact than whole seconds. */
+export function about(seconds: number): string {
+  return `≈ ${duration(Math.max(1, Math.ceil(seconds)))}`;
+}
+
 /** Seconds between two moments; from one until now where the second is missing. */
 export function secondsBetween(from: string | null, until: string | null, now: number): number | null {
   if (!from) return null;

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final
 
-from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, Scope, SegmentStatus, WebhookStatus
+from soliplex.ingester.lib.enums import ArtifactType, HistoryAction, RunStatus, Scope, SegmentStatus, WebhookStatus
 
 MOST_HITS: Final = 100
 """Hits that one question is answered with."""
@@ -32,6 +32,56 @@ class KnownSource:
 
     source: str
     uris: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDocument:
+    """A place where a document lives, and how the document fares."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    uri: str
+    source: str
+    title: str | None
+    """What the document, or who sent it, says it is called."""
+    batch_id: int | None
+    version: int
+    doc_hash: str
+    mime_type: str
+    file_size: int | None
+    changed_at: datetime | None
+    """When something last happened to it here."""
+    run_id: int | None
+    """The newest run of its content."""
+    run_status: RunStatus | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDocuments:
+    """Documents that fit, as far as one look went."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    items: list[FoundDocument]
+    """May be empty although more follow: one look goes through a bounded number of documents."""
+    next: str | None
+    """Give it as `after` to go on; null where all were looked through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldIn:
+    """A RAG database that holds a document, or should."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True}  # noqa: RUF012  for the OpenAPI document
+
+    db: str
+    is_there: bool
+    """Whether a search of this database can find the document."""
+    title: str | None = None
+    chunks: int = 0
+    updated_at: datetime | None = None
+    problem: str | None = None
+    """Why the database could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.wf.errors import PermanentError, suggestion
@@ -22,31 +23,41 @@ class InvalidStepOptionError(InvalidInputError, PermanentError):
 class StepOptions(BaseModel):
     """Base of the options of a kind of step. A subclass names its step in `step`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     step: ClassVar[str]
 
     @classmethod
     def read(cls, parameters: Mapping[str, Any]) -> Self:
         """The options that a parameter set gives; a key whose value is null counts as not given."""
-        given = {name: value for name, value in parameters.items() if value is not None}
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(_given(parameters))
         except ValidationError as exc:
-            raise cls._explained(exc) from exc
+            where, problem = cls._explained(exc.errors()[0])
+            raise InvalidStepOptionError(".".join((cls.step, *where)), problem) from exc
 
     @classmethod
-    def _explained(cls, exc: ValidationError) -> InvalidStepOptionError:
-        first = exc.errors()[0]
-        if not first["loc"]:
-            return InvalidStepOptionError(cls.step, first["msg"].removeprefix("Value error, "))
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = f"; {suggestion(where, cls.model_fields)}" if len(first["loc"]) == 1 else ""
-            problem = f"there is no such parameter{known}"
-        else:
-            problem = first["msg"].removeprefix("Value error, ") + _instead_of(first["input"])
-        return InvalidStepOptionError(f"{cls.step}.{where}", problem)
+    def problems_of(cls, parameters: Mapping[str, Any]) -> list[tuple[tuple[str, ...], str]]:
+        """All that is wrong with them: the path of each key, and the problem."""
+        try:
+            cls.model_validate(_given(parameters))
+        except ValidationError as exc:
+            return [cls._explained(each) for each in exc.errors()]
+        return []
+
+    @classmethod
+    def _explained(cls, found: ErrorDetails) -> tuple[tuple[str, ...], str]:
+        where = tuple(str(part) for part in found["loc"])
+        if not where:
+            return (), found["msg"].removeprefix("Value error, ")
+        if found["type"] == "extra_forbidden":
+            known = f"; {suggestion(where[0], cls.model_fields)}" if len(where) == 1 else ""
+            return where, f"there is no such parameter{known}"
+        return where, found["msg"].removeprefix("Value error, ") + _instead_of(found["input"])
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _instead_of(given: Any) -> str:

@@ -96,6 +96,7 @@ SCOPES: Final[dict[str, Needed]] = {
     "POST /webhooks/redeliver": Needed.OPERATE,
     "POST /webhooks/{message_id:int}/redeliver": Needed.OPERATE,
     "POST /workflow/param-sets": Needed.OPERATE,
+    "POST /workflow/param-sets/check": Needed.READ,
     "DELETE /workflow/param-sets/{set_id}": Needed.OPERATE,
     "POST /workflow/retry": Needed.OPERATE,
     "DELETE /workflow/run-groups/{run_group_id}": Needed.OPERATE,

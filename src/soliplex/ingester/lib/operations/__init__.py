@@ -69,8 +69,10 @@ from soliplex.ingester.lib.operations.failures import (
     with_nothing_to_index,
 )
 from soliplex.ingester.lib.operations.group_coverage import group_coverage
+from soliplex.ingester.lib.operations.held import databases_holding
 from soliplex.ingester.lib.operations.kinds import unread_kinds
 from soliplex.ingester.lib.operations.loading import loaded_first
+from soliplex.ingester.lib.operations.looking import MOST_SHOWN, look_for_documents
 from soliplex.ingester.lib.operations.made import Made, stored_artifacts
 from soliplex.ingester.lib.operations.rag_check import RagCheck, RagRepair, check_rag, repair_rag
 from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRates, processing_rates
@@ -91,6 +93,7 @@ from soliplex.ingester.lib.operations.versions import (
 
 __all__ = [
     "MOST_FAILURES",
+    "MOST_SHOWN",
     "MOST_URIS",
     "Activity",
     "BatchStatus",
@@ -125,6 +128,7 @@ __all__ = [
     "check_target",
     "cleanup_orphans",
     "create_batch",
+    "databases_holding",
     "delete_document_uri_by_uri",
     "delete_documents",
     "delete_sync_state",
@@ -147,6 +151,7 @@ __all__ = [
     "list_sources",
     "list_versions",
     "loaded_first",
+    "look_for_documents",
     "processing_rates",
     "put_sync_state",
     "reasons_to_wait",

@@ -29,7 +29,7 @@ from soliplex.ingester.lib.wiring import current_wiring
 
 MOST_KEPT: Final = 16
 """Databases that stay open; the one that was not asked for longest is closed for the next."""
-_TROUBLES: Final = (OSError, RuntimeError, ValueError)
+TROUBLES: Final = (OSError, RuntimeError, ValueError)
 """What LanceDB raises for any trouble, also for files that are gone."""
 
 
@@ -117,7 +117,7 @@ class KeptReaders:
     async def _is_current(reader: Reader) -> bool:
         try:
             return await reader.is_current()
-        except _TROUBLES:  # the database was removed or replaced; opening it will tell
+        except TROUBLES:  # the database was removed or replaced; opening it will tell
             return False
 
 
@@ -153,7 +153,7 @@ async def read[T](db_path: str | Path, question: Callable[[Reader], Awaitable[T]
     try:
         async with (await kept.get(path)).used() as reader:
             return await question(reader)
-    except _TROUBLES:
+    except TROUBLES:
         await kept.forget(path)
     async with (await kept.get(path)).used() as reader:
         return await question(reader)

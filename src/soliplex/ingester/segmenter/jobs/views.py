@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -15,6 +15,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Row, Rows, datetime_of
+from soliplex.ingester.lib.operations import version_text
 from soliplex.ingester.lib.pieces import ROWS, in_pieces
 from soliplex.ingester.lib.storable import unstorable_in
 from soliplex.ingester.lib.wf.views import Paging
@@ -83,6 +84,20 @@ async def list_documents(paging: Paging) -> JobDocuments:
     rows = await Database.read(SQL.newest_documents(**page))
     total = (await Database.read(SQL.count_documents(source=SOURCE)))[0]["documents"]
     return JobDocuments(await _documents(rows), total, paging.page, paging.rows_per_page)
+
+
+async def documents_by_ids(document_ids: Sequence[int]) -> JobDocuments:
+    """Those of the documents that there are, the newest first."""
+    rows = await Database.read(SQL.documents_by_ids(ids=sorted(set(document_ids)), source=SOURCE))
+    return JobDocuments(await _documents(rows), total=len(rows), page=1, rows_per_page=max(len(document_ids), 1))
+
+
+async def text_of_document(document_id: int) -> AsyncGenerator[bytes]:
+    """What was read from a job's document, as Markdown, in blocks."""
+    rows = await Database.read(SQL.document_by_id(id=document_id, source=SOURCE))
+    if not rows:
+        raise NotFoundError("document", document_id)
+    return await version_text(rows[0]["uri"], SOURCE)
 
 
 async def list_segments(document_id: int) -> JobSegments:

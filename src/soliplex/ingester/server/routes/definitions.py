@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 import yaml
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -16,6 +16,7 @@ from soliplex.ingester.lib.wf.definitions import ParameterSet
 from soliplex.ingester.lib.wf.operations.definitions import all_workflows, find_workflow, learn_definitions
 from soliplex.ingester.lib.wf.parameter_sets import delete_parameter_set, save_parameter_set
 from soliplex.ingester.lib.wf.views import DefinitionGraph, graph_of_definition
+from soliplex.ingester.lib.workflow.parameter_check import CheckedParameters, check_parameters, schemas
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Definitions, Text
 from soliplex.ingester.server.routes.spellings import route
@@ -27,6 +28,10 @@ LARGEST_YAML = 64 << 10
 AS_YAML: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/yaml": {"example": "id: batch\nname: Batch Workflow\n"}, "application/json": {}}}
 }
+ParameterSetText = Annotated[
+    str,
+    Form(min_length=1, max_length=LARGEST_YAML, examples=["id: mine\nname: Mine\nconfig:\n  parse: {do_ocr: false}"]),
+]
 
 
 class Listed(BaseModel):
@@ -58,9 +63,15 @@ class DeletedParameterSet(BaseModel):
 
 
 @router.get("/definitions", summary="Workflows, by id")
-async def list_definitions() -> list[Listed]:
+async def list_definitions(
+    *,
+    internal: Annotated[
+        bool, Query(description="Those too that only the product itself starts, such as the flows of goals.")
+    ] = True,
+) -> list[Listed]:
     """Those of files, and those that are stored in the database."""
-    return [Listed(id=each.id, name=each.name) for each in await all_workflows()]
+    found = await all_workflows()
+    return [Listed(id=each.id, name=each.name) for each in found if internal or not each.is_internal]
 
 
 @router.get(
@@ -116,12 +127,7 @@ async def get_parameter_set(set_id: Text, registry: Definitions, request: Reques
     responses=error_answers(400, 409),
 )
 async def create_parameter_set(
-    yaml_content: Annotated[
-        str,
-        Form(
-            min_length=1, max_length=LARGEST_YAML, examples=["id: mine\nname: Mine\nconfig:\n  parse: {do_ocr: false}"]
-        ),
-    ],
+    yaml_content: ParameterSetText,
     registry: Definitions,
 ) -> Saved:
     """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused.
@@ -133,6 +139,24 @@ async def create_parameter_set(
     return Saved(
         message=f"Parameter set {set_id} saved", id=set_id, file_path=f"database:definition/{saved.definition_id}"
     )
+
+
+@route(router, "POST", "/param-sets/check", summary="What is wrong with a parameter set", responses=error_answers(400))
+async def check_parameter_set(yaml_content: ParameterSetText, registry: Definitions) -> CheckedParameters:
+    """By the field and the line; nothing is saved. Errors keep it from being saved, warnings do not.
+
+    A warning says what the shipped steps refuse. A handler of your own may take it.
+    """
+    workflows = await all_workflows()
+    await learn_definitions()
+    taken = [each.id for each in registry.parameter_sets()]
+    return await asyncio.to_thread(check_parameters, yaml_content, workflows, taken)
+
+
+@router.get("/step-options", summary="What the shipped steps understand")
+async def list_step_options() -> dict[str, dict[str, Any]]:
+    """For each type of steps a JSON schema of its section in a parameter set."""
+    return {name: dict(schema) for name, schema in schemas().items()}
 
 
 @route(

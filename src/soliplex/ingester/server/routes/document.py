@@ -8,10 +8,11 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.answers import KnownSource
+from soliplex.ingester.lib.answers import FoundDocuments, HeldIn, KnownSource
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse
+from soliplex.ingester.lib.models import Document, DocumentURI, DocumentURIHistory, PaginatedResponse, WorkflowRun
 from soliplex.ingester.lib.storable import parse_texts
+from soliplex.ingester.lib.wf import views
 from soliplex.ingester.server.auditing import deletes, note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, Id, LongText, Text, TextIfAny, required
@@ -109,6 +110,22 @@ async def find_documents(
     pattern: Annotated[Text, Query(description="Any part of a URI, whatever its case.", examples=["report"])],
 ) -> Any:
     return await asked.answer(await operations.find_documents(pattern, paging=asked.paging), request, response)
+
+
+@router.get("/look", summary="Look for documents by a part of their name", responses=error_answers(400, 404))
+async def look_for_documents(
+    q: Annotated[TextIfAny, Query(description="Any part of a URI, whatever its case.", examples=["report"])] = "",
+    source: Annotated[Text | None, Query(description="Only documents of this source.")] = None,
+    batch_id: Annotated[Id | None, Query(description="Only documents of this batch, in the order they came.")] = None,
+    after: Annotated[Text | None, Query(description="`next` of the last answer, to go on after it.")] = None,
+    limit: Annotated[int, Query(ge=1, le=operations.MOST_SHOWN, description="Most documents of one answer.")] = 50,
+) -> FoundDocuments:
+    """By source and URI, with how the newest run of each fares.
+
+    One look goes through 50,000 documents at most, so it takes as long with ten million as with few; `next` says that
+    there is more to look through.
+    """
+    return await operations.look_for_documents(q, source=source, batch_id=batch_id, after=after, limit=limit)
 
 
 @router.get("/sources", summary="The sources that documents come from")
@@ -220,3 +237,21 @@ async def get_document(doc_hash: str) -> DocumentWithURIs:
 async def get_history(doc_hash: str) -> list[DocumentURIHistory]:
     """At all URIs where it lives or lived, the earliest first."""
     return await operations.document_history(doc_hash)
+
+
+@router.get("/{doc_hash}/databases", summary="Where searches find a document", responses=error_answers(404))
+async def list_databases(doc_hash: str) -> list[HeldIn]:
+    """The RAG databases that its runs stored it into, and what each of them has of it now."""
+    return await operations.databases_holding(doc_hash)
+
+
+@router.get(
+    "/{doc_hash}/runs",
+    summary="The runs of a document, the newest first",
+    response_model=list[WorkflowRun] | PaginatedResponse[WorkflowRun],
+    responses=error_answers(404),
+)
+async def list_runs(doc_hash: str, request: Request, response: Response, asked: AskedPage) -> Any:
+    """Whichever of its places they were started for: one content is processed once."""
+    await operations.document_info(doc_hash)
+    return await asked.answer(await views.list_runs(doc_id=doc_hash, paging=asked.paging), request, response)

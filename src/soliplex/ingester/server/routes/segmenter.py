@@ -30,6 +30,7 @@ from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated
 from soliplex.ingester.server.pages import ABOUT
 from soliplex.ingester.server.parameters import AskedPage, BigId, Body, Id, Text, json_answer, json_list
+from soliplex.ingester.server.routes.downloads import MARKDOWN, streamed
 
 router = APIRouter(tags=["segmenter"])
 FILE: Final = "uploadfile"
@@ -134,13 +135,31 @@ async def delete_job(jobid: JobId) -> Response:
 
 
 @router.get("/documents/", summary="Documents of jobs, the newest first")
-async def list_documents(asked: AskedPage) -> JobDocuments:
+async def list_documents(
+    asked: AskedPage,
+    ids: Annotated[
+        list[Id] | None, Query(alias="id", max_length=1000, description="Only these, all at once. May be repeated.")
+    ] = None,
+) -> JobDocuments:
+    if ids:
+        return await views.documents_by_ids(ids)
     return await views.list_documents(asked.paging if asked.is_paged else FIRST_PAGE)
 
 
 @router.get("/documents/{documentid}", summary="A job's document", responses=error_answers(404))
 async def get_document(documentid: Id) -> JobDocument:
     return await views.get_document(documentid)
+
+
+@router.get(
+    "/documents/{documentid}/text",
+    summary="The text of a job's document",
+    response_class=Response,
+    responses={200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}, **error_answers(404, 409)},
+)
+async def get_text(documentid: Id) -> Response:
+    """As Markdown, streamed, as it was read before it was cut. 409 where it was not read yet."""
+    return await streamed(await views.text_of_document(documentid), media_type=MARKDOWN)
 
 
 @router.get(

@@ -46,3 +46,40 @@ SELECT r.id FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
 
 -- :name sources
 SELECT source, count(*) AS uris FROM documenturi GROUP BY source ORDER BY source;
+
+-- What is shown of a document in a list. A title is what the document or its uploader says of itself.
+-- :fragment shown_document
+u.id, u.uri, u.source, u.batch_id, u.version, u.doc_hash, d.mime_type, d.file_size, d.doc_meta ->> 'title' AS title,
+(SELECT h.process_date FROM documenturihistory h WHERE h.doc_uri_id = u.id ORDER BY h.version DESC, h.id DESC LIMIT 1)
+AS changed_at,
+(SELECT max(r.id) FROM workflowrun r WHERE r.doc_id = u.doc_hash) AS run_id
+
+-- :fragment says_it
+(lower(u.uri) LIKE lower(CAST(:first AS text)) ESCAPE '\' OR lower(u.uri) LIKE lower(CAST(:second AS text)) ESCAPE '\'
+ OR lower(u.uri) LIKE lower(CAST(:third AS text)) ESCAPE '\')
+
+-- Documents in the order of an index, from one place to another: a page costs what lies between the two, however many
+-- there are.
+-- :name end_of_stretch
+SELECT u.source, u.uri FROM documenturi u
+ WHERE (u.source, u.uri) > (CAST(:source AS text), CAST(:uri AS text)) ORDER BY u.source, u.uri LIMIT 1 OFFSET :steps;
+
+-- :name documents_in_stretch
+SELECT {shown_document} FROM documenturi u JOIN document d ON d.hash = u.doc_hash
+ WHERE (u.source, u.uri) > (CAST(:source AS text), CAST(:uri AS text))
+   AND (CAST(:last_source AS text) IS NULL
+        OR (u.source, u.uri) <= (CAST(:last_source AS text), CAST(:last_uri AS text)))
+   AND (CAST(:only AS text) IS NULL OR u.source = CAST(:only AS text))
+   AND {is_a_place} AND {says_it}
+ ORDER BY u.source, u.uri LIMIT :most;
+
+-- :name end_of_stretch_of_batch
+SELECT u.id FROM documenturi u WHERE u.batch_id = :batch_id AND u.id > :id ORDER BY u.id LIMIT 1 OFFSET :steps;
+
+-- :name documents_in_stretch_of_batch
+SELECT {shown_document} FROM documenturi u JOIN document d ON d.hash = u.doc_hash
+ WHERE u.batch_id = :batch_id AND u.id > :id AND (CAST(:last_id AS bigint) IS NULL OR u.id <= :last_id) AND {says_it}
+ ORDER BY u.id LIMIT :most;
+
+-- :name statuses_of_runs
+SELECT id, status FROM workflowrun WHERE id {among ids};

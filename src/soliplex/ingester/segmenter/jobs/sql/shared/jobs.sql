@@ -56,6 +56,10 @@ EXISTS (SELECT 1 FROM segment g WHERE g.document_id = u.id) AS has_segments
 SELECT {document_columns} FROM documenturi u JOIN document d ON d.hash = u.doc_hash
  WHERE u.id = :id AND u.source = :source;
 
+-- :name documents_by_ids
+SELECT {document_columns} FROM documenturi u JOIN document d ON d.hash = u.doc_hash
+ WHERE u.id {among ids} AND u.source = :source ORDER BY u.uri DESC;
+
 -- The URIs of jobs sort by the time the jobs were made, and the index of URIs by source holds them in that order.
 -- :name newest_documents
 SELECT {document_columns} FROM documenturi u JOIN document d ON d.hash = u.doc_hash
