@@ -81,10 +81,26 @@ def _picture(
     with visiting(browser, shown, size=size, colours=colours, scale=1.5) as visitor:
         page = visitor.go(path)
         _settle(page)
+        page.evaluate(_WITHOUT_PATHS, _OF_THIS_MACHINE)
         page.screenshot(path=file)
     with Image.open(file) as image:
-        image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
+        image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1).save(file, optimize=True)
     return file
+
+
+_OF_THIS_MACHINE: Final = [
+    [f"{tempfile.gettempdir()}/tmp[a-z0-9_]+", "/srv"],
+    [str(ROOT), "/srv/ingester"],
+    [sys.base_prefix, "/usr"],
+]
+_WITHOUT_PATHS: Final = """(paths) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    for (const [path, shown] of paths) {
+      texts.currentNode.data = texts.currentNode.data.replace(new RegExp(path, "g"), shown);
+    }
+  }
+}"""
 
 
 def _settle(page: Page) -> None:

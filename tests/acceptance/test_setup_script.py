@@ -1,5 +1,6 @@
 """Set-up as a newcomer meets it: the real scripts, with stand-ins for the Pythons that a machine may have."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -249,10 +250,83 @@ class TestSettingUp:
         assert len(machine.installations()) == 2
 
 
+# Stands in for npm: it notes what it is asked for, and builds one file.
+NPM_STAND_IN = """#!/bin/sh
+echo "npm $*" >>"{log}"
+case "$*" in
+    ci*) [ ! -e "$OFFLINE" ] && mkdir -p node_modules ;;
+    *build*) mkdir -p ../{dist} && echo built >../{dist}/index.html ;;
+esac
+"""
+DIST = "src/soliplex/ingester/server/ui/dist"
+
+
+class TestBuildingTheWebUI:
+    @pytest.fixture
+    def sources(self, ready: Machine) -> Path:
+        folder = ready.checkout / "ui"
+        folder.mkdir()
+        (folder / "package-lock.json").write_text("{}")
+        (folder / "main.ts").write_text("1")
+        return folder
+
+    def has_node(self, machine: Machine, *, is_new: bool = True) -> None:
+        for name, script in (
+            ("node", f"#!/bin/sh\nexit {0 if is_new else 1}\n"),
+            ("npm", NPM_STAND_IN.format(log=machine.log, dist=DIST)),
+        ):
+            (machine.bin / name).write_text(script)
+            (machine.bin / name).chmod(0o755)
+
+    def test_it_is_built_once_for_each_state_of_its_sources(self, ready: Machine, sources: Path) -> None:
+        self.has_node(ready)
+        assert ready.run("ui.sh").returncode == 0
+        assert [line.split()[1] for line in ready.installations()] == ["ci", "run"]
+        assert ready.run("ui.sh").stdout == ""
+        (sources / "main.ts").write_text("2")
+        ready.run("ui.sh")
+        assert [line.split()[1] for line in ready.installations()] == ["run"]
+
+    def test_without_a_node_that_is_new_enough_one_is_fetched_by_its_hash(self, ready: Machine, sources: Path) -> None:
+        self.has_node(ready, is_new=False)
+        ready.run("ui.sh")
+        (fetched,) = ready.installations()
+        assert "--require-hashes" in fetched
+        assert "node-requirements.txt" in fetched
+
+    def test_where_node_cannot_be_had_set_up_goes_on_and_says_what_is_missing(
+        self, ready: Machine, sources: Path
+    ) -> None:
+        result = ready.run("ui.sh", BROKEN="node-requirements")
+        assert result.returncode == 0
+        assert "there is no node 20.19 or newer" in result.stderr
+        assert "The server works without its pages" in result.stderr
+
+    def test_where_packages_cannot_be_had_set_up_goes_on_and_the_next_tries_again(
+        self, ready: Machine, sources: Path, tmp_path: Path
+    ) -> None:
+        self.has_node(ready)
+        offline = tmp_path / "offline"
+        offline.touch()
+        result = ready.run("ui.sh", OFFLINE=str(offline))
+        assert (result.returncode, "npm could not fetch its packages" in result.stderr) == (0, True)
+        offline.unlink()
+        assert ready.run("ui.sh").returncode == 0
+        assert (ready.checkout / DIST / "index.html").exists()
+
+
 class TestLocks:
-    @pytest.mark.parametrize("lock", ["requirements.lock", "scripts/uv-requirements.txt"])
+    @pytest.mark.parametrize(
+        "lock", ["requirements.lock", "scripts/uv-requirements.txt", "scripts/node-requirements.txt"]
+    )
     def test_each_is_within_the_rules(self, lock: str) -> None:
         assert check_lock(CHECKOUT / lock).stderr == ""
+
+    def test_that_of_the_web_ui_says_of_no_package_where_it_was_fetched(self) -> None:
+        lock = (CHECKOUT / "ui/package-lock.json").read_text()
+        assert "resolved" not in lock
+        packages = json.loads(lock)["packages"]
+        assert all("integrity" in package for name, package in packages.items() if name)
 
     @pytest.mark.parametrize(
         ("line", "objection"),

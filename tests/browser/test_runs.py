@@ -146,3 +146,32 @@ def test_the_keyboard_reaches_the_content_at_once(visit: Visits, failed_run: int
     expect(page).to_have_url(f"{page.url.split('#')[0]}#/runs/{failed_run}")
     page.keyboard.press("Tab")
     assert focused(page) == "A Runs"
+
+
+def test_a_step_that_waits_is_sent_its_signal_and_a_map_step_shows_its_tasks(
+    visit: Visits, installation: Installation
+) -> None:
+    functions = "tests.support.flow_functions"
+    steps = [
+        {"name": "words", "type": "task", "command": f"{functions}.words"},
+        {"name": "length", "type": "map", "command": f"{functions}.length", "dependencies": ["words"]},
+        {"name": "pages", "type": "task", "command": f"{functions}.pages"},
+        {"name": "approved", "type": "task", "command": f"{functions}.approved", "dependencies": ["pages"]},
+    ]
+    installation.post("flows/", json={"definition": {"title": "Approval", "steps": steps}})
+    run = installation.post("flows/approval/runs", json={"input": {"text": "to be or not"}})["run_id"]
+
+    page = visit().go(f"/runs/{run}")
+    graph = page.get_by_role("region", name="Graph of the run")
+    expect(graph.get_by_role("link", name="length")).to_contain_text("4 of 4 tasks")
+    graph.get_by_role("link", name="length").click()
+    expect(page.get_by_role("table", name="Tasks of length").get_by_role("row")).to_have_count(5)
+
+    graph.get_by_role("link", name="approved").click()
+    page.get_by_label("Payload as JSON").fill('{"by": ')
+    page.get_by_role("button", name="Send the signal").click()
+    expect(page.get_by_role("status", name="Messages")).to_contain_text("The payload is not JSON")
+    page.get_by_label("Payload as JSON").fill('"Ada"')
+    page.get_by_role("button", name="Send the signal").click()
+    expect(graph.get_by_role("link", name="approved")).to_contain_text("Completed")
+    expect(page.get_by_role("region", name="Output of approved")).to_contain_text('"by": "Ada"')

@@ -107,6 +107,7 @@ export interface Step {
 }
 
 export interface RunDetails extends Run {
+  trace_url?: string | null;
   steps: Step[];
 }
 

@@ -72,6 +72,14 @@ export function clock(moment: string | number | Date): string {
   return CLOCK.format(new Date(moment));
 }
 
+const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
+
+/** A moment on an axis that is so many seconds long: no more exact than the axis is. */
+export function onAxis(moment: string, seconds: number): string {
+  if (seconds > 2 * 86_400) return DAY.format(new Date(moment));
+  return seconds > 300 ? clock(moment).slice(0, 5) : clock(moment);
+}
+
 /** `just now`, `5 min ago`, `in 2 h`; from a week on, the date. */
 export function relative(moment: string, now: number): string {
   const seconds = (now - new Date(moment).getTime()) / 1000;
