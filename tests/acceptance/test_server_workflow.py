@@ -429,6 +429,13 @@ async def test_a_large_parameter_set_leaves_the_loop_free(client: httpx.AsyncCli
     assert len(as_json.json()["config"]) == 2_000
 
 
+async def test_what_only_the_product_starts_is_left_out_of_the_definitions(client: httpx.AsyncClient) -> None:
+    await client.post("/api/v1/goals/", json={"goal": "search for words"})
+    for internal in (True, False):
+        listed = (await client.get(f"{W}/definitions", params={"internal": internal})).json()
+        assert ("goal" in {each["id"] for each in listed}) is internal
+
+
 WRONG = """\
 id: default
 name: Wrong

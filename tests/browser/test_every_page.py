@@ -18,7 +18,12 @@ PATHS = re.findall(r'^  \{ path: "([^"]+)"', (ROOT / "ui/src/pages.ts").read_tex
 A_DOCUMENT = "/documents/at?source=looks&uri=%2Flamps.md"
 MORE = [
     *(f"{A_DOCUMENT}&tab={tab}" for tab in ("versions", "compare", "places", "runs")),
-    *("/search?q=when+is+the+lamp+filled", "/definitions/batch?tab=file", "/parameters/default?as=new"),
+    *(
+        "/search?q=when+is+the+lamp+filled",
+        "/definitions/batch?tab=file",
+        "/definitions/batch?tab=better",
+        "/parameters/default?as=new",
+    ),
 ]
 LAMPS = b"# Lamps\n\n## Oil\n\nThe lamp is filled at dusk.\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\n```\ncode\n```\n"
 OF_A_RUN = [f"/runs/:run?tab={tab}" for tab in ("timeline", "attempts", "history", "artifacts", "data")]
@@ -38,7 +43,7 @@ def numbers(installation: Installation) -> dict[str, str]:
     installation.ingest("Lamps", {"/lamps.md": LAMPS}, source="looks")
     installation.ingest("Lamps again", {"/lamps.md": LAMPS + b"\nThe wick is cut at dawn.\n"}, source="looks")
     installation.post("flows/schedules", json={"name": "looks", "slug": "test_wf", "cron": "0 6 * * *"})
-    goal = installation.post("goals", json={"goal": "search for lamps"})["run_id"]
+    goal = installation.post("goals/", json={"goal": "search for lamps"})["run_id"]
     return {
         "/documents/at": A_DOCUMENT,
         "/databases/:name": "/databases/lancedb",

@@ -39,7 +39,7 @@ def test_a_failed_run_is_found_read_and_tried_again(visit: Visits, installation:
     page = visit().go("/runs")
     page.get_by_role("button", name="Failed").click()
     expect(page).to_have_url(f"{installation.url}/ui/#/runs?status=FAILED")
-    page.get_by_role("link", name=f"#{failed_run}", exact=True).click()
+    page.get_by_role("rowheader").get_by_role("link", name=f"#{failed_run}", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("broken.pdf")
     expect(page.get_by_role("alert")).to_contain_text("validate failed: the PDF is cut off")
 

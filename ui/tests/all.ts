@@ -7,3 +7,4 @@ import "./markdown";
 import "./plotting";
 import "./routing";
 import "./timeline";
+import "./reading";

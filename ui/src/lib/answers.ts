@@ -313,13 +313,17 @@ export interface TaskGraph {
   tasks: Record<string, Task>;
 }
 
-export interface KnownGoal {
+export interface PlannedGoal {
+  goal: string;
+  plan: TaskGraph;
+}
+
+export interface ListedGoal {
   run_id: number;
   goal: string;
-  status: RunStatus;
+  status: string;
+  error: string | null;
   created_at: string;
-  completed_at: string | null;
-  message: string | null;
 }
 
 export interface GoalResult {
@@ -329,8 +333,45 @@ export interface GoalResult {
   output: unknown;
   error: string | null;
   graph: TaskGraph | null;
+  flow_slug: string | null;
   flow_run_id: number | null;
   tasks: Record<string, string>;
+}
+
+export interface Recommendation {
+  kind: string;
+  level: string;
+  step: string | null;
+  current: unknown;
+  proposed: unknown;
+  why: string;
+  samples: number;
+  confidence: number;
+  predicted_seconds: number;
+  is_applied: boolean;
+  why_not: string | null;
+}
+
+export interface Tried {
+  id: number;
+  level: string;
+  standing: string;
+  predicted_speedup: number | null;
+  measured_speedup: number | null;
+  runs_before: number;
+  runs_after: number;
+  verdict: string | null;
+  created_at: string;
+}
+
+export interface Recommendations {
+  executions: number;
+  typical_seconds: number | null;
+  predicted_before: number | null;
+  predicted_after: number | null;
+  recommendations: Recommendation[];
+  tried: Tried[];
+  notes: string[];
 }
 
 export interface Key {
