@@ -11,16 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from soliplex.ingester.server.ui import is_built
-from tests.support.browser import (
-    WIDE,
-    Installation,
-    Visitor,
-    aside,
-    at_hand,
-    chromium_path,
-    running_browser,
-    visiting,
-)
+from tests.support.browser import WIDE, Installation, Visitor, chromium_path, running_browser, visiting
 from tests.support.segmenting import PROGRAM
 from tests.support.segmenting import SETTINGS as OF_SEGMENTING
 from tests.support.serving import serving
@@ -45,15 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def chromium() -> Iterator[Browser]:
     if chromium_path() is None:
         pytest.skip("there is no chromium: install it with `apt-get install chromium`")
-    with running_browser() as browser, aside():
+    with running_browser() as browser:
         yield browser
-
-
-@pytest.fixture
-def its_loop(chromium: Browser) -> Iterator[None]:
-    del chromium
-    with at_hand():
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +49,7 @@ def installation(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def visit(its_loop: None, chromium: Browser, installation: Installation) -> Iterator[Visits]:
+def visit(chromium: Browser, installation: Installation) -> Iterator[Visits]:
     """Opens windows. At the end of the test, none may have complained of what the test does not expect."""
     with ExitStack() as windows:
         visitors: list[Visitor] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from collections.abc import Generator
@@ -45,35 +44,6 @@ def running_browser() -> Generator[Browser]:
             yield browser
         finally:
             browser.close()
-
-
-_loops: list[asyncio.AbstractEventLoop | None] = []
-
-
-@contextmanager
-def aside() -> Generator[None]:
-    """While this lasts, Playwright's event loop does not count as the one that runs in this thread.
-
-    Playwright leaves it running as long as a browser is open; tests of other folders have loops of their own meanwhile.
-    """
-    running = asyncio._get_running_loop()
-    _loops.append(running)
-    asyncio._set_running_loop(None)
-    try:
-        yield
-    finally:
-        _loops.pop()
-        asyncio._set_running_loop(running)
-
-
-@contextmanager
-def at_hand() -> Generator[None]:
-    """Within `aside`: Playwright may be asked for something."""
-    asyncio._set_running_loop(_loops[-1])
-    try:
-        yield
-    finally:
-        asyncio._set_running_loop(None)
 
 
 @dataclass
