@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from http import HTTPStatus
@@ -108,7 +109,8 @@ async def start_goal(body: NewGoalBody) -> StartedGoal:
         new = NewGoal(goal=body.goal, decomposer=await _understands(body.goal, body.decomposer), **_options(body))
     else:
         goal = str(body.plan.get("goal") or "a plan")
-        tasks = tasks_of(body.plan)
+        # In a thread, so that other requests have their turn: there may be thousands of tasks.
+        tasks = await asyncio.to_thread(tasks_of, body.plan)
         new = NewGoal(goal=goal, tasks=tasks, **_options(body))
     return StartedGoal(run_id=(await start(new)).run_id)
 
