@@ -38,6 +38,7 @@ RIGHT: Mapping[str, Any] = {
     "id": 1,
     "message": "it burns",
     "status": "CANCELED",
+    "goal": "search for ports",
 }
 """A value for each field that some route needs."""
 DEEP = "[" * 2_000 + "]" * 2_000

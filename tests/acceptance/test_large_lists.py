@@ -27,8 +27,10 @@ from soliplex.ingester.lib.models import (
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.pieces import ROWS
 from soliplex.ingester.lib.wf import operations as ops
-from soliplex.ingester.lib.wf import views
+from soliplex.ingester.lib.wf import outside, views
 from soliplex.ingester.lib.wf.catalog import use_registry
+from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
+from soliplex.ingester.lib.wf.flows import Executor
 from tests.support.engine import linear, registry_in_use
 from tests.support.http import client_of, running_app
 
@@ -159,3 +161,24 @@ async def test_a_list_that_is_cut_off_still_says_where_the_rest_is(client: httpx
     assert (len(answer.json()), answer.headers["X-Total-Count"]) == (MANY, str(MANY + 1))
     assert "page=2" in answer.headers["Link"]
     assert answer.headers["Content-Type"] == "application/json"
+
+
+async def test_the_outputs_of_a_run_are_told_whatever_their_size(client: httpx.AsyncClient) -> None:
+    steps = [{"name": f"s{number}", "type": "@large", "command": "look"} for number in range(12)]
+    flow = WorkflowDefinition.parse({"title": "Large", "steps": steps})
+    run_id = await Executor.start_workflow(flow, {"given": "x" * 100_000})
+    output = [{"place": number, "text": 'a "word"'} for number in range(25_000)]
+    claimed = await outside.claim_tasks("box", ["@large"], limit=len(steps))
+    for task in claimed.tasks:
+        await outside.complete_task(task.id, claimed.lease, output)
+    run = await rows_of(client, f"/flows/runs/{run_id}")
+    assert [(step["name"], step["output"] == output) for step in run["steps"]] == [(f"s{n}", True) for n in range(12)]
+    assert run["output"] == {f"s{number}": output for number in range(12)}
+    assert run["input"] == {"given": "x" * 100_000}
+    as_value = await Executor.status(run_id)
+    assert {name: run[name] for name in ("id", "status", "error", "workflow_slug")} == {
+        "id": run_id,
+        "status": as_value.status,
+        "error": as_value.error,
+        "workflow_slug": as_value.workflow_slug,
+    }

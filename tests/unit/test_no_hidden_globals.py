@@ -30,8 +30,10 @@ HANDLERS: Final = {
     "example/": "as lib/workflow",
 }
 FRONTS: Final = {
+    "goals/composer.py": "WorkflowComposer",
     "goals/decomposers.py": "LlmDecomposer",
     "goals/notifications.py": "OrchestratorNotifications",
+    "goals/optimizer/optimizer.py": "OrchestratorOptimizer",
     "goals/orchestrator.py": "Orchestrator",
     "lib/models/database.py": "Database",
     "lib/wf/catalog.py": "get_registry, and what the settings choose from it",
@@ -56,6 +58,7 @@ FRONTS: Final = {
     "lib/operations/recording.py": "uploads that arrive together",
     "segmenter/jobs/workflow.py": "the workflow of jobs, as the settings make it",
     "server/connections.py": "a connection to an application that says nothing of its settings",
+    "server/sharing.py": "shared()",
 }
 """The modules that may ask for the current wiring, each with what of it is called by its name."""
 

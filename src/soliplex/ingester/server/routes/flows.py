@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import AfterValidator, BaseModel, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, Field, StrictBool, TypeAdapter
 
 from soliplex.ingester.lib.enums import DefinitionKind
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
@@ -18,21 +19,25 @@ from soliplex.ingester.lib.wf.answers import SentSignal
 from soliplex.ingester.lib.wf.definitions import OUTSIDE, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.flows import Executor, Run
 from soliplex.ingester.lib.wf.flows.allowed import check_commands
+from soliplex.ingester.lib.wf.flows.runs import StepOfRun, run_as_stored
 from soliplex.ingester.lib.wf.operations.definitions import (
     delete_definition,
     find_workflow,
     newest_of_all,
     newest_with_drafts,
 )
+from soliplex.ingester.lib.wf.operations.payloads import json_of_value
 from soliplex.ingester.lib.wf.views import DefinitionGraph, RunGraph
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, BigId, Body, CurrentSettings, Moment, Text
+from soliplex.ingester.server.parameters import AskedPage, BigId, Body, CurrentSettings, Moment, Text, json_answer
 from soliplex.ingester.server.routes.runs import Attempts
 from soliplex.ingester.server.routes.signals import SIGNAL_BODY, payload_of
 from soliplex.ingester.server.routes.tasks import Whole
 
 router = APIRouter(prefix="/flows", tags=["flows"])
 
+_RUN: Final = TypeAdapter(Run)
+_STEP: Final = TypeAdapter(StepOfRun)
 MOST_STEPS: Final = 2_000
 """Of a flow that a client defines. All clients and workers read it, and whoever lists flows."""
 _EXAMPLE: Final = {
@@ -209,19 +214,39 @@ async def send_signal(
     return await views.standing_of_signal(await operations.send_signal(key, await payload_of(request)), key)
 
 
-@router.get("/runs/{run_id}", summary="A run of a flow", responses=error_answers(404))
-async def get_run(run_id: BigId) -> Run:
-    return await Executor.status(run_id)
+@router.get("/runs/{run_id}", summary="A run of a flow", response_model=Run, responses=error_answers(404))
+async def get_run(run_id: BigId) -> Response:
+    """With the outputs of its steps, whatever their size."""
+    return await _told(run_id)
 
 
-@router.post("/runs/{run_id}/cancel", summary="Cancel a run", responses=error_answers(404))
-async def cancel_run(run_id: BigId) -> Run:
-    return await Executor.cancel(run_id)
+async def _told(run_id: int) -> Response:
+    """What is large in the run stays the text as which it is stored: to read and write it would keep others waiting."""
+    run = await run_as_stored(run_id)
+    steps = [await _with_values(_STEP.dump_json(each, exclude={"output"}), output=each.output) for each in run.steps]
+    about = _RUN.dump_json(replace(run, steps=[]), exclude={"input", "output", "steps"})
+    pieces = await _with_values(about, input=run.input, output=run.output)
+    listed = [piece for step in steps for piece in (b",", *step)][1:]
+    return json_answer([*pieces[:-1], b',"steps":[', *listed, b"]}"])
 
 
-@router.post("/runs/{run_id}/retry", summary="Try again what failed", responses=error_answers(404))
-async def retry_run(run_id: BigId) -> Run:
-    return await Executor.retry(run_id)
+async def _with_values(about: bytes, **values: Any) -> list[bytes]:
+    pieces = [about[:-1]]
+    for name, value in values.items():
+        pieces += [f',"{name}":'.encode(), *await json_of_value(value)]
+    return [*pieces, b"}"]
+
+
+@router.post("/runs/{run_id}/cancel", summary="Cancel a run", response_model=Run, responses=error_answers(404))
+async def cancel_run(run_id: BigId) -> Response:
+    await operations.cancel_run(run_id)
+    return await _told(run_id)
+
+
+@router.post("/runs/{run_id}/retry", summary="Try again what failed", response_model=Run, responses=error_answers(404))
+async def retry_run(run_id: BigId) -> Response:
+    await operations.retry_run(run_id)
+    return await _told(run_id)
 
 
 @router.get("/runs/{run_id}/graph", summary="The graph of a run", responses=error_answers(404))

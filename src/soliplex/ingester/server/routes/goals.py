@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from http import HTTPStatus
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from soliplex.ingester.goals.decomposers import shipped_decomposer
 from soliplex.ingester.goals.listing import ListedGoal, list_goals
@@ -33,7 +34,7 @@ from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
 from soliplex.ingester.lib.wf.views import DefinitionGraph
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, BigId, LongText, Text
+from soliplex.ingester.server.parameters import AskedPage, BigId, Body, LongText, Text
 from soliplex.ingester.server.routes.events import COME_BACK_AFTER
 
 router = APIRouter(prefix="/goals", tags=["goals"])
@@ -47,11 +48,7 @@ _EVENT: Final = TypeAdapter(Event)
 type DecomposerName = Literal["rules", "llm", "hybrid"]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class WantedGoal(_Body):
+class WantedGoal(Body):
     """A goal to be planned."""
 
     goal: LongText = Field(max_length=10_000, examples=["ingest /srv/docs, then tell https://example.org/hook"])
@@ -70,7 +67,7 @@ class PlannedGoal(BaseModel):
     graph: DefinitionGraph = Field(description="What to draw: the steps of the flow, and what waits for what.")
 
 
-class NewGoalBody(_Body):
+class NewGoalBody(Body):
     """A goal to be executed."""
 
     goal: LongText | None = Field(default=None, max_length=10_000, description="What is to be done; or give a plan.")
@@ -112,7 +109,8 @@ async def start_goal(body: NewGoalBody) -> StartedGoal:
         new = NewGoal(goal=body.goal, decomposer=await _understands(body.goal, body.decomposer), **_options(body))
     else:
         goal = str(body.plan.get("goal") or "a plan")
-        tasks = tasks_of(body.plan)
+        # In a thread, so that other requests have their turn: there may be thousands of tasks.
+        tasks = await asyncio.to_thread(tasks_of, body.plan)
         new = NewGoal(goal=goal, tasks=tasks, **_options(body))
     return StartedGoal(run_id=(await start(new)).run_id)
 

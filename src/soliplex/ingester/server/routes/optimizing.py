@@ -6,12 +6,12 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from soliplex.ingester.goals.optimizer.changes import Level
 from soliplex.ingester.goals.optimizer.optimizer import OrchestratorOptimizer, Recommendations, Tried
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import Text
+from soliplex.ingester.server.parameters import Body, Text
 
 router = APIRouter(prefix="/flows", tags=["flows"])
 
@@ -19,10 +19,8 @@ _LEVEL = "Default: ORCHESTRATOR_OPTIMIZATION_LEVEL."
 _STRUCTURE = "Whether steps and edges stay as they are. Default: ORCHESTRATOR_OPTIMIZATION_PRESERVE_STRUCTURE."
 
 
-class WantedOptimization(BaseModel):
+class WantedOptimization(Body):
     """How far a flow is to be changed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     level: Level | None = Field(default=None, description=_LEVEL)
     preserve_structure: StrictBool | None = Field(default=None, description=_STRUCTURE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -74,6 +74,13 @@ class Run:
 
 async def run_of(run_id: int) -> Run:
     """The run with its steps; the tasks of map steps are not among them."""
+    run = await run_as_stored(run_id)
+    steps = [replace(step, output=await _value(step.output)) for step in run.steps]
+    return replace(run, input=await _value(run.input), output=await _value(run.output), steps=steps)
+
+
+async def run_as_stored(run_id: int) -> Run:
+    """The same, with references in place of what is large (`wf/references.py`)."""
     found = await views.get_run_with_steps(run_id, with_tasks=False)
     run = found.run
     failed = run.status in (RunStatus.FAILED, RunStatus.CANCELLED)
@@ -82,15 +89,15 @@ async def run_of(run_id: int) -> Run:
         id=run.id,
         workflow_slug=run.workflow_definition_id,
         status=STATUSES[run.status],
-        input=await _value(run.input),
-        output=await _value(run.output),
+        input=run.input,
+        output=run.output,
         error=_error_of(run, found.steps) if failed else None,
         remaining_steps=run.remaining_steps,
         created_at=run.created_date,
         started_at=run.start_date,
         completed_at=None if failed else run.completed_date,
         failed_at=run.completed_date if failed else None,
-        steps=[await _step(each) for each in found.steps],
+        steps=[_step(each) for each in found.steps],
     )
 
 
@@ -98,7 +105,7 @@ async def status_of(run_id: int) -> RunStatus:
     return (await views.get_run(run_id)).status
 
 
-async def _step(step: RunStep) -> StepOfRun:
+def _step(step: RunStep) -> StepOfRun:
     assert step.id is not None
     waits = step.status in (RunStatus.PENDING, RunStatus.ERROR)
     return StepOfRun(
@@ -106,7 +113,7 @@ async def _step(step: RunStep) -> StepOfRun:
         name=step.workflow_step_name,
         status="pending" if waits else STATUSES[step.status],
         attempt=attempts_begun(step.status, step.retry),
-        output=await _value(step.output),
+        output=step.output,
         error=step.status_message if step.status in (RunStatus.ERROR, RunStatus.FAILED) else None,
         message=step.status_message,
         skipped="skipped" in step.status_meta,

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import batched
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import to_json
-from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.models.transactions import Rows, Script
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.references import KEY, LARGE, filled, is_large, may_refer, reference_to, references_in
 from soliplex.ingester.lib.wf.sql import SQL
@@ -49,15 +49,41 @@ async def value_of(text: str | None) -> Any:
     return (await values_of([text]))[0]
 
 
+async def json_of_value(value: Any) -> list[bytes]:
+    """The value as JSON, in pieces, with what is stored in place of references to it: as it is stored, and not read."""
+    match value:
+        case {":payload": int(payload_id)}:
+            (row,) = await _rows({payload_id})
+            text = row["content"]
+            return await json_of_value(json.loads(text)) if may_refer(text) else [text.encode()]
+        case dict() | list() if may_refer(to_json(value)):
+            return await _json_of_parts(cast("dict[str, Any] | list[Any]", value))
+        case _:
+            return [to_json(value).encode()]
+
+
+async def _json_of_parts(value: dict[str, Any] | list[Any]) -> list[bytes]:
+    named = isinstance(value, dict)
+    pieces = list[bytes]()
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        pieces += [b"," if pieces else b"", f"{to_json(key)}:".encode() if named else b"", *await json_of_value(each)]
+    return [b"{", *pieces, b"}"] if named else [b"[", *pieces, b"]"]
+
+
 async def _contents(ids: set[int]) -> dict[int, Any]:
     found: dict[int, Any] = {}
     for some in batched(sorted(ids), READ_AT_ONCE):
-        rows = await Database.read(SQL.payloads_by_id(ids=list(some)))
+        rows = await _rows(set(some))
         contents = await values_of([row["content"] for row in rows])  # a list that was gathered may hold references
         found |= {row["id"]: content for row, content in zip(rows, contents, strict=True)}
-    if missing := ids - found.keys():
-        raise PermanentError(f"payload {min(missing)} is gone: the run that it belonged to was deleted")
     return found
+
+
+async def _rows(ids: set[int]) -> Rows:
+    rows = await Database.read(SQL.payloads_by_id(ids=sorted(ids)))
+    if missing := ids - {row["id"] for row in rows}:
+        raise PermanentError(f"payload {min(missing)} is gone: the run that it belonged to was deleted")
+    return rows
 
 
 def refers_to_payloads(step: ClaimedStep) -> bool:

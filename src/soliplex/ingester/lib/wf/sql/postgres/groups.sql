@@ -1,4 +1,4 @@
--- Runs are held in the order of ids, as everywhere.
+-- Runs are held in the order of ids, as everywhere: two who hold the same runs cannot wait for one another.
 -- :name flag_runs_of_group
 WITH held AS MATERIALIZED (
     SELECT id AS held_id FROM workflowrun WHERE run_group_id = :group_id AND status IN ('PENDING', 'RUNNING')

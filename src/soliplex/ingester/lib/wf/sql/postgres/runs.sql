@@ -1,4 +1,4 @@
--- Held until the end of the transaction: the group neither ends nor is cancelled meanwhile.
+-- The group is held until the end of the transaction: it neither ends nor is cancelled meanwhile.
 -- :name lock_group
 SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date, cancel_requested_at,
        delete_requested_at FROM rungroup

@@ -1,4 +1,4 @@
--- Attempts that failed, as rows. They are written by the transaction that records the failure, and deleted with their
+-- Attempts that failed. Their rows are written by the transaction that records the failure, and deleted with their
 -- step.
 
 -- :name delete_attempts_of_runs

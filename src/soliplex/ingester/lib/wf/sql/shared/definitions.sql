@@ -1,7 +1,7 @@
 -- :name last_definition
 SELECT coalesce(max(id), 0) AS id FROM definition;
 
--- Those that every process must know: in the order of ids, since a later one replaces an earlier one.
+-- Definitions that every process must know, in the order of ids, since a later one replaces an earlier one.
 -- :name definitions_known_to_all
 SELECT id, kind, slug, version, content FROM definition
  WHERE (kind = 'params' OR has_events) AND id > :after AND id <= :up_to AND NOT is_draft
@@ -15,7 +15,7 @@ SELECT id, version, hash, content, has_events FROM definition
  WHERE kind = :kind AND slug = :slug AND NOT is_draft
  ORDER BY version DESC LIMIT 1;
 
--- Of several versions with the same content, the newest.
+-- The newest of the versions that have this content.
 -- :name definition_by_hash
 SELECT id, version FROM definition
  WHERE kind = :kind AND slug = :slug AND hash = :hash AND content IS NOT NULL AND NOT is_draft

@@ -3,7 +3,8 @@ INSERT INTO payload (workflow_run_id, step_id, is_state, content, created_at)
 SELECT workflow_run_id, id, :is_state, :content, :now FROM runstep WHERE id = :step_id
 RETURNING id;
 
--- Ids grow, so all that come before the state that a handler was given are older: nobody is given those any more.
+-- The states of a step that came before the one that its handler was given. Ids grow, so smaller ones are older; no
+-- handler is given those any more.
 -- :name delete_older_states
 DELETE FROM payload WHERE step_id = :step_id AND is_state AND id < :before;
 

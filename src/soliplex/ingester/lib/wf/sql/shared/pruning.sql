@@ -69,6 +69,6 @@ SELECT workflow_id, step_name, step_type, status, bucket, sum(steps) AS steps, s
  GROUP BY 1, 2, 3, 4, 5
  ORDER BY 1, 2, 3, 4, 5;
 
--- Only those that were compared with the steps that wait: a new one may still be wanted.
+-- Signals that were compared with the steps that wait, and were for none of them. A new one may still be wanted.
 -- :name delete_old_signals
 DELETE FROM signal WHERE created_at < :before AND NOT is_new RETURNING id;

@@ -46,7 +46,7 @@ SELECT reason, count(*) AS steps, min(available_at) AS next_at
          ORDER BY available_at LIMIT :most) AS looked_at
  GROUP BY reason;
 
--- The same steps, one by one.
+-- The steps that `count_waiting_steps` counts, one by one.
 -- :name waiting_steps
 SELECT w.*, r.run_group_id, r.workflow_definition_id
   FROM (SELECT id, workflow_run_id, workflow_step_name, step_type, item_index, available_at, awaits, status_message,

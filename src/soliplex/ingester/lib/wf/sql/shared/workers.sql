@@ -22,7 +22,7 @@ SELECT id, hostname FROM workercheckin WHERE id = :worker_id;
 SELECT {claimed_columns}, worker_id, lease_token, start_date FROM runstep
  WHERE status = 'RUNNING' AND worker_id = :worker_id AND lease_token = :lease;
 
--- Only while the lease holds. What a handler said at an earlier attempt is replaced.
+-- Reports count only while the lease holds. What a handler said at an earlier attempt is replaced.
 -- :name note_progress
 UPDATE runstep SET progress = {json progress}
  WHERE id = :id AND status = 'RUNNING' AND lease_token = :lease
