@@ -37,7 +37,7 @@ from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
 from soliplex.ingester.lib.wf.extensions import extensions_loaded, own_pools, tidy
-from soliplex.ingester.lib.wf.finisher import Finisher
+from soliplex.ingester.lib.wf.finisher import Finisher, count_finished
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
@@ -353,7 +353,7 @@ class Worker:
         self._signal_rings_seen = await self._signal_bell.wait(self._signal_rings_seen, self.config.poll_interval)
         while (finished := await deliver_signals(now=self._clock())) is not None:
             self._on_finished(finished)
-            self._finisher.count(finished)
+            count_finished(self._metrics, finished)
             if await self._is_leaving_within(BETWEEN_LOOKS_FOR_SIGNALS):
                 return
 
@@ -454,7 +454,7 @@ class Worker:
     async def _end_overdue_runs(self) -> None:
         while (finished := await operations.end_overdue_runs(now=self._clock())) is not None:
             self._on_finished(finished)
-            self._finisher.count(finished)
+            count_finished(self._metrics, finished)
             await self._stop_what_is_not_wanted()
 
     async def _cancel_orphaned_runs(self) -> None:
