@@ -241,7 +241,7 @@ async def test_metrics_tell_how_much_memory_workers_on_this_machine_hold(client:
     assert found is not None
     assert float(found[1]) > 1 << 20
     assert 'part="processes",worker="mine"' in text
-    assert "elsewhere" not in text
+    assert 'part="worker",worker="elsewhere"' not in text
 
 
 async def test_metrics_tell_of_requests_and_of_what_is_held(client: httpx.AsyncClient) -> None:

@@ -123,7 +123,6 @@ INNER_PARTS: Final[list[tuple[Any, str]]] = [
     (ConsumerPool, "follow"),
     (ConsumerPool, "hear_of"),
     (ConsumerPool, "look_again"),
-    (Finisher, "_count"),
     (Finisher, "_record"),
     (LifecycleBus, "_start"),
     (Worker, "_on_claimed"),

@@ -25,6 +25,7 @@ from soliplex.ingester.lib.operations.apart import kept_apart
 from soliplex.ingester.lib.rag.readers import readers_kept
 from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.feed import ChangeFeed
+from soliplex.ingester.lib.wf.finisher import count_finished
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.lib.wf.operations import end_overdue_runs
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
@@ -104,7 +105,8 @@ async def _deadlines_kept() -> AsyncGenerator[None]:
     duties, over = Duties("server"), asyncio.Event()
 
     async def look() -> None:
-        while await end_overdue_runs() is not None:
+        while (finished := await end_overdue_runs()) is not None:
+            count_finished(PrometheusMetrics(), finished)
             work_is_ready()
         with suppress(TimeoutError):
             await asyncio.wait_for(over.wait(), LOOK_EVERY.total_seconds())

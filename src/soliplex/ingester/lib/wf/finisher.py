@@ -129,7 +129,7 @@ class Finisher:
             if following is not None:
                 self._doubts.add(following.lease)  # the steps that were claimed along may have reached no pool
         try:
-            self.count(finished)
+            count_finished(self._metrics, finished)
         except Exception:  # noqa: BLE001  as above
             _log.exception("results are recorded, but could not be counted")
 
@@ -156,19 +156,20 @@ class Finisher:
         if self._probe is not None:
             await self._probe.reach(point)
 
-    def count(self, finished: Finished) -> None:
-        """Count what a transaction has recorded."""
-        for name, ids in (
-            ("step_completed", finished.completed),
-            ("step_error", finished.errored),
-            ("step_failed", finished.failed),
-            ("step_released", finished.released),
-        ):
-            if ids:
-                self._metrics.incr(name, len(ids))
-        if finished.lost:
-            self._metrics.incr("lease_lost", len(finished.lost), phase="finish")
-        for status, count_of_runs in Counter(finished.ended_runs.values()).items():
-            self._metrics.incr("run_ended", count_of_runs, status=status)
-        for seconds in finished.ended_groups.values():
-            self._metrics.observe("group_duration", seconds)
+
+def count_finished(metrics: Metrics, finished: Finished) -> None:
+    """Count what a transaction has recorded."""
+    for name, ids in (
+        ("step_completed", finished.completed),
+        ("step_error", finished.errored),
+        ("step_failed", finished.failed),
+        ("step_released", finished.released),
+    ):
+        if ids:
+            metrics.incr(name, len(ids))
+    if finished.lost:
+        metrics.incr("lease_lost", len(finished.lost), phase="finish")
+    for status, count_of_runs in Counter(finished.ended_runs.values()).items():
+        metrics.incr("run_ended", count_of_runs, status=status)
+    for seconds in finished.ended_groups.values():
+        metrics.observe("group_duration", seconds)

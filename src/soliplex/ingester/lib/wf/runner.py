@@ -37,7 +37,7 @@ from soliplex.ingester.lib.wf.duties import Duties, Duty
 from soliplex.ingester.lib.wf.errors import WorkerLost
 from soliplex.ingester.lib.wf.execution import Executor, now_in_utc
 from soliplex.ingester.lib.wf.extensions import extensions_loaded, own_pools, tidy
-from soliplex.ingester.lib.wf.finisher import Finisher
+from soliplex.ingester.lib.wf.finisher import Finisher, count_finished
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
@@ -56,6 +56,7 @@ from soliplex.ingester.lib.wf.presence import Presence, Silences, presence_for
 from soliplex.ingester.lib.wf.probes import Probe
 from soliplex.ingester.lib.wf.progress import BETWEEN_WRITES, Reports, write_reports
 from soliplex.ingester.lib.wf.tracing import tracing_of
+from soliplex.ingester.lib.wf.tracing.ended import EndedRuns
 from soliplex.ingester.lib.wf.wakeup import SIGNALS, Doorbell
 from soliplex.ingester.lib.wiring import current_wiring
 
@@ -148,6 +149,7 @@ class Worker:
             patience=timedelta(seconds=self.config.step_patience),
         )
         self._tracing = self._wiring.made(tracing_of)
+        self._ended_runs = None if self._tracing is None else EndedRuns(self._tracing)
         self._finisher = Finisher(
             metrics=self._metrics,
             probe=probe,
@@ -234,8 +236,8 @@ class Worker:
             self._every(START_DUE_EVERY, "schedules", self._start_due),
             self._every(GIVE_MEMORY_BACK_EVERY, "give memory back", self._give_memory_back),
         ]
-        if self._tracing is not None:
-            traces = Duty(name="traces", round=self._tracing.send_runs, is_over=self._leaving.is_set)
+        if self._ended_runs is not None:
+            traces = Duty(name="traces", round=self._ended_runs.send_next, is_over=self._leaving.is_set)
             self._recurring.append(start(traces))
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
 
@@ -257,8 +259,8 @@ class Worker:
         self._from_others.ring()  # nor need whoever waits for it
         self._signal_bell.ring()
         self._reports.wake()
-        if self._tracing is not None:
-            self._tracing.wake()
+        if self._ended_runs is not None:
+            self._ended_runs.wake()
         await self._duties.end(
             self._recurring, 5.0
         )  # a check-in that is cancelled may yet be made, after the check-out
@@ -279,13 +281,11 @@ class Worker:
 
     async def _send_traces(self) -> None:
         """Send what is traced and not sent yet. A receiver or database that is away keeps nobody from stopping."""
-        if self._tracing is None:
-            return
         try:
-            await self._tracing.send_ended_runs()
+            if self._ended_runs is not None:
+                await self._ended_runs.finish()
         except TROUBLES_OF_THE_DATABASE as exc:
             _log.warning("worker %s leaves the spans of runs unsent: %s", self.id, exc)
-        await self._tracing.flush()
 
     async def _leave(self) -> None:
         try:
@@ -353,7 +353,7 @@ class Worker:
         self._signal_rings_seen = await self._signal_bell.wait(self._signal_rings_seen, self.config.poll_interval)
         while (finished := await deliver_signals(now=self._clock())) is not None:
             self._on_finished(finished)
-            self._finisher.count(finished)
+            count_finished(self._metrics, finished)
             if await self._is_leaving_within(BETWEEN_LOOKS_FOR_SIGNALS):
                 return
 
@@ -382,8 +382,8 @@ class Worker:
             self._bus.wake()
         if finished.has_signals:
             self._signal_bell.ring()
-        if self._tracing is not None and finished.ended_runs:
-            self._tracing.note_ends(finished.ended_runs)
+        if self._ended_runs is not None and finished.ended_runs:
+            self._ended_runs.note(finished.ended_runs)
         for pool in self._pools:
             pool.look_again()
 
@@ -454,7 +454,7 @@ class Worker:
     async def _end_overdue_runs(self) -> None:
         while (finished := await operations.end_overdue_runs(now=self._clock())) is not None:
             self._on_finished(finished)
-            self._finisher.count(finished)
+            count_finished(self._metrics, finished)
             await self._stop_what_is_not_wanted()
 
     async def _cancel_orphaned_runs(self) -> None:

@@ -1,7 +1,8 @@
 """Traces for OpenTelemetry: one for each run, with a span for each attempt at a step.
 
     ids.py        the ids of a run's trace, worked out from the run: no worker has to ask another
-    spans.py      Tracing: the spans of attempts and of runs, and where they are sent; imports OpenTelemetry
+    spans.py      Tracing: the spans of attempts and runs, and where they are sent; imports OpenTelemetry
+    ended.py      EndedRuns: the spans of runs, which a worker sends once they have ended
     carrying.py   the span that is current, carried along into the process of a handler
 
     trace of run 7        run "batch" ───────────────────────────────────

@@ -8,7 +8,7 @@ waiting: spans wait in a queue, and those that find it full are dropped, of whic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from importlib.metadata import version
@@ -24,9 +24,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, NonRecordingSpan, ProxyTracerProvider, Span, SpanContext, Status, StatusCode
 from opentelemetry.trace import TraceFlags as Flags
 
-from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Row, datetime_of
-from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.tracing.ids import TraceIds, trace_ids_of
 from soliplex.ingester.lib.wf.work import ClaimedStep, Completed, Errored, Expanded, Parked, Released, Result
 
@@ -39,7 +37,6 @@ _LONGEST_EXPORT: Final = 5.0
 _BETWEEN_EXPORTS_MS: Final = 1000
 _WAITING: Final = 20_000
 """Spans that may wait to be sent."""
-_AT_ONCE: Final = 500
 
 
 class Tracing:
@@ -57,8 +54,6 @@ class Tracing:
         self._provider.add_span_processor(self._sending)
         self._tracer = self._provider.get_tracer(_NAME, _VERSION)
         self._ratio = ratio
-        self._ended: set[int] = set()
-        self._has_ended = asyncio.Event()
         if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
             trace.set_tracer_provider(self._provider)  # so that spans of handlers go the same way
 
@@ -89,33 +84,8 @@ class Tracing:
             step.name, trace.set_span_in_context(NonRecordingSpan(run)), attributes=_facts_of_attempt(step)
         )
 
-    def note_ends(self, run_ids: Iterable[int]) -> None:
-        """Have the spans of these runs sent: they have ended."""
-        self._ended.update(run_ids)
-        self._has_ended.set()
-
-    def wake(self) -> None:
-        """Let `send_runs` return."""
-        self._has_ended.set()
-
-    async def send_runs(self) -> None:
-        """Once runs have ended: send their spans."""
-        await self._has_ended.wait()
-        self._has_ended.clear()
-        await self.send_ended_runs()
-
-    async def send_ended_runs(self) -> None:
-        """Send the spans of the runs that have ended by now."""
-        run_ids, self._ended = sorted(self._ended), set()
-        try:
-            for start in range(0, len(run_ids), _AT_ONCE):
-                for run in await Database.read(SQL.runs_to_trace(ids=run_ids[start : start + _AT_ONCE])):
-                    self._send(run)
-        except BaseException:
-            self.note_ends(run_ids)  # to send the span of a run twice does no harm
-            raise
-
-    def _send(self, run: Row) -> None:
+    def send_run(self, run: Row) -> None:
+        """Send the span of a run that has ended."""
         ids = trace_ids_of(run["id"], _moment(run, "created_date"))
         if ids.is_sampled(self._ratio) and run["completed_date"] is not None:
             self._sending.on_end(self._span_of_run(run, ids))
@@ -145,6 +115,10 @@ class Tracing:
             await asyncio.to_thread(self._sending.force_flush)
         finally:
             self._exporter.is_in_haste = False
+
+    def shutdown(self) -> None:
+        """Send nothing more, and end what sends in the background."""
+        self._provider.shutdown()
 
 
 class _PatientExporter(SpanExporter):
