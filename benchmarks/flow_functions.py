@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
+from benchmarks.peers.graphs import random_graph
 from soliplex.ingester import Flow
 
 greeting = Flow("bench_hello")
+queued = Flow("bench_queued", timeout=None)
 squares = Flow("bench_squares")
 
 
@@ -21,6 +22,12 @@ async def square(item: int) -> int:
     return item * item
 
 
+@queued.map_step(over="numbers", queue="bench")
+async def elsewhere(item: int) -> int:
+    """On PostgreSQL, done by workers that know SQL."""
+    return item * item
+
+
 async def add_up(input: dict[str, Any]) -> int:  # noqa: A002  as flows name it
     """What the steps before gave, and one more."""
     return 1 + sum(value for name, value in input.items() if name != "n" and isinstance(value, int))
@@ -28,9 +35,7 @@ async def add_up(input: dict[str, Any]) -> int:  # noqa: A002  as flows name it
 
 def random_flow(steps: int, seed: int) -> Flow:
     """A graph in which each step depends on up to three of those before it, and gets their outputs."""
-    dice = random.Random(seed)
     flow = Flow(f"bench_dag_{seed}")
-    for number in range(steps):
-        before = sorted({f"s{dice.randrange(number)}" for _ in range(dice.randint(1, 3))}) if number else []
-        flow.step(name=f"s{number}", depends_on=before)(add_up)
+    for name, before in random_graph(steps, seed).items():
+        flow.step(name=name, depends_on=before)(add_up)
     return flow

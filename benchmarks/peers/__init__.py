@@ -62,6 +62,55 @@ PEERS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowEntry:
+    """What is installed for a peer that executes graphs, and how much it is given to do: half a minute's work."""
+
+    label: str
+    version: str
+    requirements: tuple[str, ...]
+    dags: int
+    tasks: int
+    calls: int = 20
+
+
+FLOW_PEERS: Final = {
+    "dbos": FlowEntry(label="DBOS", version="3.3.0", requirements=PEERS["dbos"].requirements, dags=100, tasks=2_000),
+    "prefect": FlowEntry(
+        label="Prefect",
+        version="3.8.8",
+        requirements=("prefect==3.8.8", "fastapi==0.139.0"),
+        dags=4,
+        tasks=200,
+        calls=10,
+    ),
+}
+
+
+async def measure_flows(database: str, open_database: OpenDatabase, *, quick: bool) -> dict[str, Any]:
+    """Every peer that executes graphs, in turn. One that fails says why."""
+    del database  # each works on both
+    results: dict[str, Any] = {}
+    for name, entry in FLOW_PEERS.items():
+        print(f"peer {name}", file=sys.stderr)
+        results[name] = {"label": entry.label, "version": entry.version, "failed": {}}
+        try:
+            async with asyncio.timeout(LONGEST):
+                results[name] |= await _measure_flows(name, entry, open_database, 4 if quick else 1)
+        except (OSError, TimeoutError, RuntimeError, ValueError) as exc:
+            results[name]["failed"] = {"everything": f"{type(exc).__name__}: {exc}"}
+    return results
+
+
+async def _measure_flows(name: str, entry: FlowEntry, open_database: OpenDatabase, divisor: int) -> dict[str, Any]:
+    python = await environment(name, entry)
+    sizes = {"dags": entry.dags, "dag-steps": 50 * divisor, "tasks": entry.tasks, "calls": entry.calls}
+    arguments = [f"--{size}={max(value // divisor, 1)}" for size, value in sizes.items()]
+    async with open_database(empty=True) as url:
+        answer = await _run(str(python), "-m", f"benchmarks.peers.flows_{name}", f"--url={url}", *arguments)
+    return json.loads(answer.splitlines()[-1])
+
+
 async def measure_all(database: str, open_database: OpenDatabase, *, quick: bool) -> dict[str, Any]:
     """Every peer that works on this kind of database, in turn. One that fails says why."""
     results: dict[str, Any] = {}
@@ -87,7 +136,7 @@ async def _measure(name: str, entry: Entry, open_database: OpenDatabase, divisor
     return json.loads(answer)
 
 
-async def environment(name: str, entry: Entry) -> Path:
+async def environment(name: str, entry: Entry | FlowEntry) -> Path:
     """The interpreter of the peer's environment, which is made anew when its requirements have changed."""
     folder = ENVIRONMENTS / name
     python, stamp = folder / "bin" / "python", folder / "requirements"

@@ -133,8 +133,8 @@ async def test_a_function_that_a_deploy_has_lost_is_waited_for_and_then_missed_b
     [
         ({1, 2}, "Object of type set is not JSON serializable"),
         (float("nan"), "Out of range float values are not JSON compliant"),
-        ({"a": "\x00"}, "a text in it holds a NUL character"),
-        ("\ud83d", "surrogates not allowed"),
+        ({"a": "\x00"}, "must not hold NUL"),
+        ("\ud83d", "must not hold unpaired surrogates"),
         ({"a": object}, "Object of type type is not JSON serializable"),
         ({":payload": 1}, "has the key ':payload', which is kept for references; rename it"),
     ],

@@ -85,6 +85,8 @@ SEARCH: Final = "search_for_a_worker"
 _SEARCH_PAUSES: Final = Backoff(timedelta(seconds=1), timedelta(seconds=30), jitter=0.5)
 _GIVEN: Final = ("processes", "time_limit")
 """What a handler may ask for that the worker has itself."""
+# Asked for every step executed: making a union each time would take longer than the question.
+_WISHES: Final = (Again, Wait, Subflow)
 
 
 class Clock(Protocol):
@@ -139,7 +141,7 @@ class Executor:
         self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
     ) -> list[Result]:
         try:
-            handler = resolve(method_of(definition))
+            handler = resolve(definition.method if definition.queue is None else method_of(definition))
             outputs = await self._call(handler, definition, steps)
             if definition.repeat is not None:
                 outputs = await with_repeats(definition.repeat, steps, outputs)
@@ -220,12 +222,14 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
         return Decided([unexecuted(step, exc, now, patience) for step in steps])
     except DefinitionError as exc:
         return Decided([errored(step, exc, now) for step in steps])
-    if any(refers_to_payloads(step) for step in steps):
-        try:
-            await insist(lambda: bring_payloads(steps))
-        except PermanentError as exc:
-            return Decided([errored(step, exc, now) for step in steps])
-    decided = _decided_by_subflows(steps, now)
+    decided: dict[int, Result] = {}
+    if not all(map(_brings_nothing, steps)):
+        if any(map(refers_to_payloads, steps)):
+            try:
+                await insist(lambda: bring_payloads(steps))
+            except PermanentError as exc:
+                return Decided([errored(step, exc, now) for step in steps])
+        decided = _decided_by_subflows(steps, now)
     if steps[0].deciders:
         decided |= await insist(lambda: _decided_before(steps, now))
     if definition.when is not None:
@@ -234,6 +238,12 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
     if definition.map and steps[0].parent_id is None:
         return Decided([*decided.values(), *[await _expanded(step, definition, now) for step in rest]])
     return Decided(list(decided.values()), rest, definition)
+
+
+def _brings_nothing(step: ClaimedStep) -> bool:
+    """Whether the step is no task of a map and is called for the first time, as nearly all are."""
+    row = step.row
+    return row["input"] is None and row["answer"] is None and row["state"] is None
 
 
 async def _expanded(step: ClaimedStep, definition: StepDefinition, now: datetime) -> Result:
@@ -261,7 +271,7 @@ def _result(step: ClaimedStep, output: Any, started_at: datetime, subflow: NewSu
     if isinstance(output, Exception):
         return errored(step, output, started_at)
     try:
-        if isinstance(output, Again | Wait | Subflow):
+        if isinstance(output, _WISHES):
             return _parked(step, output, subflow)
         text = None if output is None else storable_json(output)
     except PermanentError as exc:

@@ -471,7 +471,9 @@ def _handler_of(steps: list[ClaimedStep]) -> Handler | None:
     """The handler that is called for the steps; None where no handler is called, or where it cannot be found."""
     try:
         definition = definition_of(steps[0])
-        return None if definition.map and steps[0].parent_id is None else resolve(method_of(definition))
+        if definition.map and steps[0].parent_id is None:
+            return None
+        return resolve(definition.method if definition.queue is None else method_of(definition))
     except Exception:  # noqa: BLE001  a workflow that is gone, a module that cannot be imported: executing them tells
         return None
 

@@ -95,12 +95,12 @@ async def _see_that_it_is_there(queue: str) -> None:
     if _seen.get(key, 0.0) > time.monotonic():
         return
     if not await Database.transact(open_queue(queue, utcnow())):
-        await _install_pgmq()
+        await install_pgmq()
         await Database.transact(open_queue(queue, utcnow()))
     _seen[key] = time.monotonic() + _LOOK_AGAIN_AFTER
 
 
-async def _install_pgmq() -> None:
+async def install_pgmq() -> None:
     """Put pgmq into the database. Its script cannot be run twice: whoever comes second finds it there."""
     script = await asyncio.to_thread(_script_of_pgmq)
     async with Database.engine().connect() as connection:

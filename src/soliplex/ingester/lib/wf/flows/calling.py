@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from soliplex.ingester.lib.models import LifeCycleEvent, WorkflowRun
@@ -117,9 +118,13 @@ def arguments_of(function: Function, step: str, known: Mapping[str, Any]) -> dic
 
 async def called(function: Function, arguments: Mapping[str, Any]) -> Any:
     """What the function returns: awaited, or called in a thread."""
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
         return await function(**arguments)
     return await asyncio.to_thread(function, **arguments)
+
+
+is_async: Final = lru_cache(maxsize=4096)(inspect.iscoroutinefunction)
+"""Whether calling the function gives what is to be awaited: looked up once, since it takes longer than many a call."""
 
 
 def _function_of(step: StepDefinition, run_params: Mapping[str, Any]) -> Function:
