@@ -32,6 +32,8 @@ HANDLERS: Final = {
 FRONTS: Final = {
     "goals/decomposers.py": "LlmDecomposer",
     "goals/notifications.py": "OrchestratorNotifications",
+    "goals/composer.py": "WorkflowComposer",
+    "goals/optimizer/optimizer.py": "OrchestratorOptimizer",
     "goals/orchestrator.py": "Orchestrator",
     "lib/models/database.py": "Database",
     "lib/wf/catalog.py": "get_registry, and what the settings choose from it",

@@ -41,11 +41,11 @@ def upgrade() -> None:
         sa.Column("settled_at", UtcDateTime(), nullable=True),
         sa.CheckConstraint(
             "standing IN ('applied', 'kept', 'taken_back', 'superseded')",
-            name=op.f("ck_flowoptimization_standing_is_known"),
+            name=op.f("flowoptimization_standing_is_known"),
         ),
         sa.CheckConstraint(
             "(settled_at IS NULL) = (standing = 'applied')",
-            name=op.f("ck_flowoptimization_settled_unless_only_applied"),
+            name=op.f("flowoptimization_settled_unless_only_applied"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_flowoptimization")),
         sqlite_autoincrement=True,
@@ -70,7 +70,7 @@ def upgrade() -> None:
         sa.Column("confidence", sa.Float(), nullable=False),
         sa.Column("predicted_seconds", sa.Float(), nullable=False),
         sa.Column("seen_at", UtcDateTime(), nullable=False),
-        sa.CheckConstraint("confidence BETWEEN 0 AND 1", name=op.f("ck_flowpattern_confidence_is_a_share")),
+        sa.CheckConstraint("confidence BETWEEN 0 AND 1", name=op.f("flowpattern_confidence_is_a_share")),
         sa.PrimaryKeyConstraint("slug", "step", "kind", name=op.f("pk_flowpattern")),
     )
     op.create_table(
