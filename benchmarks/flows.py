@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Final
 
-from benchmarks import flow_functions
+from benchmarks import flow_functions, optimizing
 from benchmarks.databases import Server, open_fresh
 from benchmarks.driving import work_off
 from benchmarks.measuring import Measure, run_benchmark
@@ -29,6 +29,7 @@ LINES: Final = (
     Line("tasks/s, a map of {tasks:,}", "map_tasks_per_second", Target(15_000)),
     Line("ms from the start of a flow of one function to its output, p50", "hello_latency_ms"),
     Line("… p95", "hello_latency_ms_p95"),
+    *optimizing.LINES,
 )
 
 
@@ -41,6 +42,7 @@ class Sizes:
     dag_steps: int = 50
     tasks: int = 10_000
     calls: int = 200
+    optimizer_runs: int = 100
 
 
 FULL: Final = Sizes()
@@ -93,6 +95,7 @@ MEASURES: Final[dict[str, Measure[Sizes]]] = {
     "dag_steps_per_second": dag_steps_per_second,
     "map_tasks_per_second": map_tasks_per_second,
     "hello_latency_ms": hello_latency_ms,
+    "optimizer": lambda server, sizes: optimizing.optimizer(server, sizes.optimizer_runs),
 }
 
 
