@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
-from benchmarks import flow_functions, peers
+from benchmarks import flow_functions, optimizing, peers
 from benchmarks.databases import Server, open_fresh
 from benchmarks.driving import work_off
 from benchmarks.measuring import Measure, run_benchmark
@@ -36,6 +36,7 @@ LINES: Final = (
     Line("steps/s, a map of {queued:,} in a queue of pgmq, workers in SQL", "pgmq_steps_per_second"),
     Line("ms from the start of a flow of one function to its output, p50", "hello_latency_ms"),
     Line("… p95", "hello_latency_ms_p95"),
+    *optimizing.LINES,
 )
 
 
@@ -49,6 +50,7 @@ class Sizes:
     tasks: int = 10_000
     queued: int = 10_000
     calls: int = 200
+    optimizer_runs: int = 100
 
 
 FULL: Final = Sizes()
@@ -146,6 +148,7 @@ MEASURES: Final[dict[str, Measure[Sizes]]] = {
     "map_tasks_per_second": map_tasks_per_second,
     "pgmq_steps_per_second": pgmq_steps_per_second,
     "hello_latency_ms": hello_latency_ms,
+    "optimizer": lambda server, sizes: optimizing.optimizer(server, sizes.optimizer_runs),
 }
 IN_SQL: Final = """
 WITH done AS MATERIALIZED (

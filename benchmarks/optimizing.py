@@ -1,7 +1,7 @@
 """The optimizer on a recorded workload: how much faster it says that runs become, and how much faster they become.
 
 A flow of short steps, which stand first, beside a chain of long ones, of which one has hiccups: recorded, optimized to
-the level `aggressive`, and recorded again. Its runs go one after the other, three steps at once.
+the level `aggressive`, and recorded again. Its runs go one after the other, on as many slots as a worker has.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinition, workflow_from_steps
 from soliplex.ingester.lib.wf.flows import calling
 from soliplex.ingester.lib.wf.retries import Backoff
+from soliplex.ingester.lib.wiring import current_wiring
 
 LINES: Final = (
     Line("times as fast after {optimizer_runs} runs, as the optimizer predicts", "optimizer_predicted_speedup"),
     Line("… as it is measured", "optimizer_measured_speedup"),
 )
 SLUG: Final = "recorded"
-SLOTS: Final = 3
+SHORTS: Final = 24
 
 
 def workload() -> WorkflowDefinition:
-    shorts = [f"short_{place}" for place in range(12)]
+    shorts = [f"short_{place}" for place in range(SHORTS)]
     steps = [
         _step("begin", "begin"),
         *(_step(name, "short", "begin") for name in shorts),
@@ -51,14 +52,15 @@ def _step(name: str, function: str, *needs: str) -> StepDefinition:
         parameters={calling.FUNCTION: address},
         retries=3,
         timeout=timedelta(seconds=30),
-        backoff=Backoff(timedelta(seconds=0.4), timedelta(seconds=5)),
+        backoff=Backoff(timedelta(seconds=0.1), timedelta(seconds=5)),
     )
 
 
 async def optimizer(server: Server, runs: int) -> Result:
     async with open_fresh(server):
         await operations.save_workflow(workload())
-        async with at_work(Worker(WorkerConfig(consumers={"*": SLOTS}))):
+        slots = current_wiring().settings.worker_task_count  # with which the optimizer reckons, too
+        async with at_work(Worker(WorkerConfig(consumers={"*": slots}))):
             await _record(runs)
             tried = await OrchestratorOptimizer.apply_optimization(SLUG, "aggressive", preserve_structure=False)
             await _record(runs)

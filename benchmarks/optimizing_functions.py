@@ -6,8 +6,8 @@ import asyncio
 import random
 from typing import Final
 
-SHORT: Final = 0.01
-LONG: Final = 0.04
+SHORT: Final = 0.005
+LONG: Final = 0.02
 HICCUP: Final = 0.1
 """The share of calls that fail, to succeed when they are tried again."""
 

@@ -136,6 +136,7 @@ def test_the_quick_form_of_the_flows_benchmark_gives_every_figure() -> None:
     for name in ("dag_steps_per_second", "map_tasks_per_second", "hello_latency_ms"):
         assert measured[name] > 0, name
     assert measured["pgmq_steps_per_second"] is None, "SQLite has no pgmq"
+    assert measured["optimizer"]["predicted_speedup"] > 1
 
 
 @pytest.mark.slow

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from soliplex.ingester import Executor, Orchestrator
+from soliplex.ingester import Database, Executor, Orchestrator
 from soliplex.ingester.goals.orchestrator import NewGoal, start
 from soliplex.ingester.lib.config import get_settings
+from soliplex.ingester.lib.wf.feed import ChangeFeed
+from soliplex.ingester.lib.wiring import current_wiring
+from soliplex.ingester.server.routes.goals import stream_of
 from tests.support.command_line import CommandLine
 from tests.support.goal_functions import STEPS, decompose
+from tests.support.optimizing import chain, record, retime, save
 
 G = "/api/v1/goals"
 
@@ -119,3 +125,59 @@ def test_a_goal_is_planned_and_executed_by_command(
     assert (failed.code, "ended with 3" in failed.out) == (1, True)
     wrong = commands("si-cli", "goal", "make coffee")
     assert (wrong.code, "is not understood" in wrong.err) == (2, True)
+
+
+async def test_events_are_told_over_http_as_they_happen_and_afterwards(client: httpx.AsyncClient) -> None:
+    assert (await client.get(f"{G}/events", params={"name": "task_done"})).status_code == 400
+    events = list[str]()
+    feed = current_wiring().kept(ChangeFeed)
+    async with aclosing(stream_of(feed, "decomposition")) as told, asyncio.timeout(60):
+        await anext(told)
+        await anext(told)  # how things stand: what happens from now on is told
+        run_id = (await start(NewGoal(goal="to be", decomposer=decompose, steps=STEPS))).run_id
+        await Executor.execute_pending_tasks()
+        while len(events) < 2:
+            events += [line for line in (await anext(told)).splitlines() if line.startswith("event")]
+    assert events == ["event: decomposition_started", "event: decomposition_completed"]
+    recent = (await client.get(f"{G}/recent", params={"kind": "decomposition_completed"})).json()
+    assert [(event["run_id"], event["step"]) for event in recent] == [(run_id, "decompose")]
+    assert (await client.get(f"{G}/recent", params={"kind": "task"})).status_code == 400
+
+
+async def test_recommendations_are_told_and_tried_over_http(client: httpx.AsyncClient) -> None:
+    flow = chain()
+    await save(flow)
+    none = (await client.get("/api/v1/flows/chain/recommendations")).json()
+    assert none["notes"] == ["no run of this flow has ended yet"]
+    assert [each["is_applied"] for each in none["recommendations"]] == [False], "an edge is redundant without any run"
+    await retime(await record("chain", 25), 2.0)
+    told = (await client.get("/api/v1/flows/chain/recommendations", params={"level": "basic"})).json()
+    assert {(each["kind"], each["is_applied"]) for each in told["recommendations"]} == {
+        ("timeout", True),
+        ("redundant_edge", False),
+    }
+    tried = await client.post("/api/v1/flows/chain/optimize", json={"level": "basic"})
+    assert (tried.status_code, tried.json()["standing"], len(tried.json()["changes"])) == (201, "applied", 4)
+    assert (await client.post("/api/v1/flows/chain/optimize", json={"level": "basic"})).status_code == 409
+    assert (await client.get("/api/v1/flows/chain")).json()["version"] == 2
+    assert (await client.get("/api/v1/flows/nobody/recommendations")).status_code == 404
+    assert (await client.post("/api/v1/flows/chain/optimize", json={"level": "most"})).status_code in (400, 422)
+
+
+def test_a_flow_is_optimized_by_command(commands: CommandLine, database_url: str) -> None:
+    async def prepare() -> None:
+        await Database.initialize(database_url)
+        await save(chain())
+        await retime(await record("chain", 25), 2.0)
+        await Database.close()
+
+    asyncio.run(prepare())
+    shown = commands("si-cli", "flow", "optimize", "chain", "--level", "basic")
+    assert "25 executions, 25 looked at; level basic" in shown.out
+    assert "99 of 100 calls" in shown.words
+    told = commands.json("si-cli", "flow", "optimize", "chain", "--level", "basic")
+    assert told["confidence_threshold"] == 0.7
+    assert "has a new version with 4 changes" in commands("si-cli", "flow", "optimize", "chain", "--apply").out
+    wrong = commands("si-cli", "flow", "optimize", "chain", "--level", "most")
+    assert (wrong.code, "give one of basic, advanced, aggressive" in wrong.err) == (2, True)
+    assert commands("si-cli", "flow", "optimize", "nobody").code == 1

@@ -74,6 +74,8 @@ SIGNATURES: dict[str, dict[str, Any]] = {
         "steps": None,
         "parallel": True,
     },
+    "OrchestratorOptimizer.optimize_workflow": {"workflow": NEEDED, "level": None},
+    "OrchestratorOptimizer.get_recommendations": {"workflow": NEEDED},
     "Orchestrator.decompose_goal": {"goal": NEEDED, "decomposer": NEEDED},
     "Orchestrator.create_workflow": {"graph": NEEDED, "steps": None},
     "Orchestrator.execute_goal": {"goal": NEEDED, "decomposer": NEEDED, "steps": None},

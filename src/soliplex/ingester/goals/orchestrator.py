@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from soliplex.ingester.goals.decomposers import Decomposer, decomposed
@@ -282,7 +282,8 @@ async def execute_step(input: dict[str, Any], answer: Any, state: Any) -> Any:  
         preserves = wanted["preserve_structure"]
         flow = await flow_to_run(flow, wanted["level"], preserve_structure=preserves, slots=wanted["slots"])
     await operations.save_workflow(flow)
-    return Subflow(flow.id, {"goal": input["goal"], TOKEN: input[TOKEN]}, state={"flow": flow.id})
+    token = {} if input[TOKEN] is None else {TOKEN: input[TOKEN]}
+    return Subflow(flow.id, {"goal": input["goal"], **token}, state={"flow": flow.id})
 
 
 def _functions(given: Mapping[str, Any]) -> Functions:
@@ -292,7 +293,8 @@ def _functions(given: Mapping[str, Any]) -> Functions:
 def flow_of(graph: TaskGraph, functions: Functions, *, timeout: float) -> WorkflowDefinition:
     """The flow of a graph. Graphs with the same tasks and parameters are the same flow."""
     steps = [step_of(task, functions, timeout=timeout) for task in graph["tasks"].values()]
-    facts = [[step.key, step.depends_on, step.parameters] for step in steps]
+    # In the order of their keys, for the tasks of a stored graph may come in another order than they were in.
+    facts = sorted([step.key, step.depends_on, step.parameters] for step in steps)
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
     return workflow_from_steps(f"goal_{digest}", steps, name=graph["goal"][:200], meta={INTERNAL: True})
 
@@ -305,6 +307,9 @@ async def goal_and_flow(run_id: int) -> tuple[GoalResult, WorkflowDefinition | N
     by_name = {step.name: step for step in run.steps}
     graph = by_name[DECOMPOSE].output if by_name[DECOMPOSE].status == "completed" else None
     flow = None if graph is None else flow_of(graph, _functions(run.input), timeout=run.input["task_timeout"])
+    if graph is not None and flow is not None:
+        # A database may give the tasks in another order than they were in.
+        graph = cast("TaskGraph", {**graph, "tasks": {step.key: graph["tasks"][step.key] for step in flow.steps}})
     flow_run = None if flow is None else await _flow_run(flow.id, by_name[EXECUTE].id)
     error = run.error if flow_run is None or not flow_run.error else flow_run.error
     result = GoalResult(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from asyncio.subprocess import Process
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ from soliplex.ingester.lib.wiring import current_wiring
 
 LOOKS_EVERY: Final = 0.3
 LARGEST_ANSWER: Final = 1 << 20
+BLOCK: Final = 64 << 10
 MOST_TOLD: Final = 20
 HTTP_OK: Final = range(200, 300)
 
@@ -200,6 +202,16 @@ async def _limited(response: httpx.Response) -> str:
     return taken.decode(errors="replace").replace("\x00", "�")
 
 
+async def _last_output(process: Process) -> bytes:
+    """The end of what the process says until it ends; what is before it may be of any size."""
+    assert process.stdout is not None
+    taken = b""
+    while block := await process.stdout.read(BLOCK):
+        taken = (taken + block)[-LARGEST_ANSWER:]
+    await process.wait()
+    return taken
+
+
 async def shell(task: dict[str, Any]) -> dict[str, Any]:
     """Run a command (`command`) of the worker's machine, if ORCHESTRATOR_ALLOW_SHELL says so."""
     if not current_wiring().settings.orchestrator_allow_shell:
@@ -209,12 +221,12 @@ async def shell(task: dict[str, Any]) -> dict[str, Any]:
         command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True
     )
     try:
-        output, _ = await process.communicate()
+        output = await _last_output(process)
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         raise
-    text = output[-LARGEST_ANSWER:].decode(errors="replace").replace("\x00", "�")
+    text = output.decode(errors="replace").replace("\x00", "�")
     if process.returncode:
         raise StepFailedError(f"{command!r} ended with {process.returncode}: {text[-500:].strip()}")
     return {"command": command, "output": text}

@@ -102,5 +102,6 @@ async def execute_task(
     address = given.get("function")
     # The token comes with the run, and not with the flow: so one flow is learned from, whoever brings its functions.
     function = imported(str(address)) if address is not None else kept(str(input.get(TOKEN)), str(given["name"]))
-    own = {"state": state, "answer": answer, "context": step_context, "input": input, "task": given["task"]}
-    return await called(function, arguments_of(function, step_def.key, {**input, **own}))
+    known = {name: value for name, value in input.items() if name != TOKEN}
+    own = {"state": state, "answer": answer, "context": step_context, "input": known, "task": given["task"]}
+    return await called(function, arguments_of(function, step_def.key, {**known, **own}))

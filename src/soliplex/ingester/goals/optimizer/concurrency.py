@@ -18,6 +18,8 @@ ENOUGH_SECONDS: Final = 0.05
 """A number of steps at once that lasted less than this share of the time says nothing."""
 NEARLY: Final = 0.95
 ENOUGH_INTERVALS: Final = 50
+SHORTEST: Final = 0.25
+"""Seconds: several times what workers claim ahead, since a step counts as at work from its claim on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,10 @@ def throughputs(intervals: Sequence[Interval]) -> list[Throughput]:
 
 def best_at_once(intervals: Sequence[Interval]) -> tuple[int, list[Throughput]] | None:
     """The smallest number of steps at once that gets nearly as much done as any. None: that cannot be told."""
-    if len(intervals) < ENOUGH_INTERVALS:
+    long = [each for each in intervals if each.seconds >= SHORTEST]
+    if len(long) < ENOUGH_INTERVALS:
         return None
-    found = throughputs(intervals)
+    found = throughputs(long)
     whole = sum(each.seconds for each in found)
     known = [each for each in found if each.seconds >= ENOUGH_SECONDS * whole]
     if len(known) < 2:  # noqa: PLR2004  nothing to compare

@@ -1,6 +1,6 @@
 """What was learned from how flows ran, and decompositions of goals that are known.
 
-Revision 0016, after 0014.
+Revision 0016, after 0015.
 """
 
 from __future__ import annotations

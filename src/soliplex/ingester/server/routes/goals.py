@@ -147,10 +147,11 @@ async def follow(
     see_enabled(at_once=True)
     feed: ChangeFeed = request.app.state.feed
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(feed, name), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(stream_of(feed, name), media_type="text/event-stream", headers=headers)
 
 
-async def _stream(feed: ChangeFeed, name: str) -> AsyncGenerator[str]:
+async def stream_of(feed: ChangeFeed, name: str) -> AsyncGenerator[str]:
+    """Events of this name, as server-sent events, without an end."""
     yield f"retry: {COME_BACK_AFTER}\n\n"
     telling = Telling()
     async with aclosing(feed.changes_for(Follower(), None)) as changes:
