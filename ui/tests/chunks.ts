@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { placeChunks, type Chunk } from "../src/lib/placing";
+import type { Chunk } from "../src/lib/answers";
+import { placeChunks } from "../src/lib/placing";
 
 const chunk = (order: number, content: string): Chunk => ({ id: String(order), order, content, metadata: {} });
 

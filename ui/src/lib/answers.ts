@@ -105,6 +105,8 @@ export interface Found {
 export interface Chunk {
   id: string;
   content: string;
+  /** Its place among the chunks of the document, from 0. */
+  order: number;
   metadata: { headings?: string[] | null; page_numbers?: number[] | null };
 }
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from soliplex.ingester.lib.wiring import current_wiring
+from fastapi import Request
+
+from soliplex.ingester.lib.wiring import Wiring
 
 SHARE: Final = 9
 LONG: Final = 0.1
@@ -61,6 +63,7 @@ class SharedAnswers:
         return question
 
 
-async def shared[T](question: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The answer to a question that many ask of this application."""
-    return await current_wiring().kept(SharedAnswers).ask(question, work)
+async def shared[T](request: Request, question: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The answer to a question that many ask of the application that the request came to."""
+    wiring: Wiring = request.app.state.wiring
+    return await wiring.kept(SharedAnswers).ask(question, work)

@@ -168,6 +168,7 @@ async def list_failures(
 
 @router.get("/failures/by-cause", summary="What steps failed of, those of most first", responses=error_answers(404))
 async def list_causes(
+    request: Request,
     run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
     interval: Annotated[Interval | None, Query(description="Only of the last while.")] = None,
 ) -> Causes:
@@ -176,6 +177,7 @@ async def list_causes(
     The newest ten thousand are looked at; `is_exact` says whether those are all.
     """
     return await shared(
+        request,
         f"failures by cause {run_group_id} {interval}",
         lambda: views.failures_by_cause(run_group_id=run_group_id, interval=interval),
     )

@@ -85,13 +85,14 @@ async def throughput(
 
 @router.get("/throughput/steps", summary="How many steps ended lately, by type")
 async def throughput_of_steps(
+    request: Request,
     interval: Annotated[Interval, Query(description="How far back to look.")] = Interval.HOUR,
 ) -> list[TypeThroughput]:
     """Steps and tasks that ended within the interval, also piece by piece: seconds, minutes, hours or days.
 
     An answer that took long to work out is given to others for nine times as long.
     """
-    return await shared(f"throughput of steps {interval}", lambda: views.throughput_by_type(interval))
+    return await shared(request, f"throughput of steps {interval}", lambda: views.throughput_by_type(interval))
 
 
 @router.get("/rates", summary="How often steps succeed and fail", responses=error_answers(404))
