@@ -10,14 +10,17 @@ measure that lacks its documents says so.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
+
+import yaml
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
@@ -79,6 +82,7 @@ LINES: Final = (
     Line("… that nothing is tuned on", "export_headings_f1.held", Target(0.9)),
     Line("words of PDFs that reach Markdown and chunks, share", "coverage.words", Target(0.99)),
     Line("… files with less than 97 % of theirs", "coverage.files_below_97", Target(0, at_most=True)),
+    Line("titles of a documentation site's pages that are right, share", "titles", Target(0.98)),
     *languages.LINES,
     Line("hostile files", "hostile.files"),
     Line("… that were read", "hostile.completed"),
@@ -103,6 +107,7 @@ class Sizes:
     searched_chunks: int = 100_000
     searches: int = 50
     pdfs: int | None = None
+    pages: int = 150
     hostile: int | None = None
     hostile_seconds: float = 540.0
     small_batch: int = 1_000
@@ -120,10 +125,14 @@ QUICK: Final = Sizes(
     searched_chunks=5_000,
     searches=5,
     pdfs=1,
+    pages=8,
     hostile=5,
     hostile_seconds=60.0,
     large_batch=20_000,
 )
+_TITLE: Final = re.compile(r"\A---\n(?:.*\n)*?title: (.+)\n")
+INSTANT: Final = "instant"
+"""The parameters whose vectors cost nothing, and the database that they store into."""
 WARM: Final = 8
 """Documents that go first: what is loaded at first use is no part of a rate."""
 
@@ -256,6 +265,22 @@ async def cells_f1(bench: Bench) -> Result:
     }
 
 
+async def titles(bench: Bench) -> Result:
+    """Pages of a documentation site: how many searches name by the title that their front matter gives them."""
+    pages = {edit.path: edit.after for edit in bench.data.edits() if _TITLE.search(edit.after)}
+    some = dict(list(pages.items())[: bench.sizes.pages])
+    files = {path: File(f"/titles/{path}", text.encode()) for path, text in some.items()}
+    named = await (await bench.ingester()).titles_of(list(files.values()), INSTANT, INSTANT)
+    given = {path: yaml.safe_load(f"title: {found[1]}")["title"] for path, found in _titles_in(some).items()}
+    right = [named.get(files[path].uri) == str(title) for path, title in given.items()]
+    return {"titles": sum(right) / len(right), "titled_pages": len(right)}
+
+
+def _titles_in(pages: Mapping[str, str]) -> dict[str, re.Match[str]]:
+    """The titles, by another reader of front matter than ours."""
+    return {path: found for path, text in pages.items() if (found := _TITLE.search(text))}
+
+
 async def language_accuracy(bench: Bench) -> Result:
     """The same as the measure of that name in `benchmarks.segmenter`."""
     return languages.measure(bench.data)
@@ -341,6 +366,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "words_and_headings_f1": words_and_headings_f1,
     "coverage": coverage,
     "cells_f1": cells_f1,
+    "titles": titles,
     "language_accuracy": language_accuracy,
     "hostile": hostile,
     "embed_chunks_per_second": embed_chunks_per_second,

@@ -31,6 +31,8 @@ from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.chunking import Chunk
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import ArtifactType, Database, DocumentURI, RunStatus, RunStep, WorkflowRun
+from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.opening import open_tables
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.catalog import use_registry
 
@@ -159,6 +161,14 @@ class Ingester:
             step.uri: (await artifacts.read(step.doc_hash, ArtifactType.PARSED_MD, step.config_id)).decode()
             for step in parsed
         }
+
+    async def titles_of(self, files: Sequence[File], params: str, database: str) -> dict[str, str]:
+        """Under which titles searches name the documents, by URI; nothing of those that failed."""
+        await self.process(files, params)
+        uris = {file.uri for file in files}
+        async with open_tables(rag_path(database)) as tables:
+            rows = await tables.documents.query().select(["uri", "title"]).to_list()
+        return {row["uri"]: row["title"] for row in rows if row["uri"] in uris}
 
     async def read_of(self, files: Sequence[File], params: str) -> dict[str, Read]:
         """What the documents were parsed to and cut into, by URI; nothing of those that failed."""

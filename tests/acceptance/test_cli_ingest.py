@@ -14,6 +14,7 @@ import pytest
 
 from soliplex.ingester.lib.config import get_settings, shipped_config_dir
 from tests.support.command_line import CommandLine
+from tests.support.files import zipped
 from tests.support.serving import serving
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,24 @@ def test_files_with_the_same_content_are_one_document(commands: CommandLine, doc
     (docs / "copy.md").write_bytes((docs / "a.md").read_bytes())
     summary = ingest(commands, str(docs), *TEST_WORKFLOW)
     assert (summary["uploaded"], summary["runs"]["completed"]) == (4, 3)
+
+
+def test_the_files_in_an_archive_are_documents_of_their_own(commands: CommandLine, docs: Path) -> None:
+    archive, broken = docs / "sub" / "old.zip", docs / "broken.tar"
+    archive.write_bytes(zipped({"d.md": "# d\n", "in/e.md": "# e\n"}))
+    broken.write_bytes(b"no archive")
+    first = commands("si-cli", "ingest", str(docs), *TEST_WORKFLOW, "--json")
+    assert (first.code, first.json["uploaded"], first.json["runs"]["completed"]) == (1, 5, 5)
+    assert "the archive is damaged or cut off; get it again" in str(first.json["failures"])
+    (row,) = commands.json("si-diag", "document", "find", "old.zip!/in/e.md")
+    assert row["uri"] == f"{archive.as_posix()}!/in/e.md"
+
+    broken.unlink()
+    archive.write_bytes(zipped({"in/e.md": "# e, changed\n"}))
+    second = ingest(commands, str(docs), *TEST_WORKFLOW, "--delete-missing", "--force")
+    assert (second["files"]["changed"], second["files"]["unchanged"]) == (1, 3)
+    assert second["deleted"] == 1
+    assert known(commands) == ["a.md", "b.md", "c.md", "e.md"]
 
 
 def test_failures_are_told_with_their_reasons_and_can_be_retried(commands: CommandLine, docs: Path) -> None:

@@ -19,6 +19,7 @@ from tests.support.serving import serving
 type Visits = Callable[..., Visitor]
 
 ADMIN_KEY = "the-key-of-the-settings"
+NO_CHROMIUM = "there is no chromium: install it with `apt-get install chromium`"
 SETTINGS = OF_SEGMENTING | {
     "API_KEY_ENABLED": "true",
     "API_KEY": ADMIN_KEY,
@@ -32,16 +33,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Not for longer than a module: Playwright's event loop runs in this thread until its last browser is closed, and
+    tests of other folders have loops of their own."""
     if chromium_path() is None:
-        pytest.skip("there is no chromium: install it with `apt-get install chromium`")
+        pytest.skip(NO_CHROMIUM)
     with running_browser() as browser:
         yield browser
 
 
 @pytest.fixture(scope="session")
-def installation(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    if chromium_path() is None:
+        pytest.skip(NO_CHROMIUM)
     if not is_built():
         pytest.skip("the web UI is not built: `sh scripts/ui.sh` says why")
     with serving(tmp_path_factory.mktemp("installation"), environment=SETTINGS, program=PROGRAM) as server:

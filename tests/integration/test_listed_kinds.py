@@ -27,7 +27,7 @@ from tests.support.soffice import FakeOffice
 PAGE = Path(__file__).parents[2] / "docs/howto/parsing.md"
 PLAIN = {extension: kind for kind, extension in reversed(STRUCTURED.items())}
 """The first kind of each extension."""
-PICTURES = {".png", ".jpg", ".tiff", ".gif", ".bmp", ".webp"}
+PICTURES = {".png", ".jpg", ".tiff", ".gif", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
 
 
 def listed() -> Mapping[str, bool]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pypdfium2
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
@@ -39,13 +41,23 @@ def labels(parsed: Parsed) -> dict[str, str]:
     return {item["text"]: item["label"] for item in parsed.document["texts"]}
 
 
-def scanned(text: str) -> bytes:
-    """A page that is a picture of text."""
+def joined(*pdfs: bytes) -> bytes:
+    """The pages of all of them."""
+    whole = pypdfium2.PdfDocument.new()
+    for each in pdfs:
+        whole.import_pages(pypdfium2.PdfDocument(each))
+    content = io.BytesIO()
+    whole.save(content)
+    return content.getvalue()
+
+
+def scanned(text: str, degrees: int = 0) -> bytes:
+    """A page that is a picture of text, turned by so many degrees."""
     image = Image.new("L", (1240, 600), 255)
     font = ImageFont.load_default(size=48)
     ImageDraw.Draw(image).text((80, 120), text, fill=0, font=font, spacing=30)
     content = io.BytesIO()
-    image.save(content, "PDF", resolution=150)
+    image.rotate(degrees, expand=True).save(content, "PDF", resolution=150)
     return content.getvalue()
 
 
@@ -108,6 +120,34 @@ def test_a_scanned_page_that_is_not_to_be_read_is_told(parse: Parse) -> None:
     parsed = parse(scanned("Nobody asked"), "application/pdf", do_ocr=False)
     assert parsed.markdown == ""
     assert "do_ocr: true" in parsed.warnings[0]
+
+
+def test_pages_that_are_pictures_are_counted_where_they_are_not_read(parse: Parse) -> None:
+    """Also where other pages have text: without a word, half a document would be missing."""
+    mixed = joined(pdf(BODY), scanned("Nobody asked"), pdf(BODY))
+    parsed = parse(mixed, "application/pdf", do_ocr=False)
+    assert "sentence 11" in parsed.markdown
+    assert parsed.warnings == (
+        "1 of 3 pages hold no text but pictures (2); the parser 'local' with do_ocr: true has them read",
+    )
+    assert not parse(mixed, "application/pdf").warnings
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_scan_that_lies_on_its_side_or_head_is_read_upright(parse: Parse, degrees: int) -> None:
+    lines = ["Invoice for the delivery", "of seventeen boxes of apples", "to the harbour of Hamburg", "paid in advance"]
+    markdown = parse(scanned("\n".join(lines), degrees), "application/pdf").markdown
+    assert " ".join(markdown.replace("#", "").split()) == " ".join(lines)
+
+
+def test_a_page_as_long_as_a_web_page_is_read_in_pieces(parse: Parse) -> None:
+    image = Image.new("L", (700, 4_200), 255)
+    lines = [f"line {number} of a very long page" for number in range(100, 140)]
+    ImageDraw.Draw(image).text((60, 60), "\n".join(lines), fill=0, font=ImageFont.load_default(size=32), spacing=60)
+    content = io.BytesIO()
+    image.save(content, "PDF", resolution=72)
+    found = re.findall(r"line (\d+)", parse(content.getvalue(), "application/pdf").markdown)
+    assert found == [line.split()[1] for line in lines]
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])

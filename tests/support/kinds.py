@@ -54,7 +54,17 @@ _BODIES: Final = {
     "presentation": '<office:presentation><draw:page draw:name="p"><draw:frame><draw:text-box>'
     f"{_PARAGRAPH}</draw:text-box></draw:frame></draw:page></office:presentation>",
 }
-_PICTURES: Final = {".png": "PNG", ".jpg": "JPEG", ".tiff": "TIFF", ".gif": "GIF", ".bmp": "BMP", ".webp": "WEBP"}
+_PICTURES: Final = {
+    ".png": "PNG",
+    ".jpg": "JPEG",
+    ".tiff": "TIFF",
+    ".gif": "GIF",
+    ".bmp": "BMP",
+    ".webp": "WEBP",
+    ".avif": "AVIF",
+    ".jp2": "JPEG2000",
+    ".ppm": "PPM",
+}
 _BOOK: Final = {
     "META-INF/container.xml": '<?xml version="1.0"?><container version="1.0" '
     'xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="OEBPS/content.opf" '
@@ -97,6 +107,11 @@ _TEXTS: Final = {
     ".js": f'console.log("{TEXT}")\n',
     ".css": f"/* {TEXT} */ body {{ color: red }}\n",
     ".bib": f"@book{{one, title = {{{TEXT}}}}}\n",
+    ".opml": f'<opml version="2.0"><head><title>One</title></head><body><outline text="{TEXT}"/></body></opml>',
+    ".org": f"* Title\n{TEXT}\n",
+    ".typ": f"= Title\n{TEXT}\n",
+    ".docbook": f'<article xmlns="http://docbook.org/ns/docbook"><title>One</title><para>{TEXT}</para></article>',
+    ".dbk": f'<article xmlns="http://docbook.org/ns/docbook"><title>One</title><para>{TEXT}</para></article>',
     ".rst": f"Title\n=====\n\n{TEXT}\n",
     ".srt": f"1\n00:00:01,000 --> 00:00:02,000\n{TEXT}\n",
     ".txt": f"{TEXT}\n",

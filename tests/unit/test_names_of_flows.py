@@ -79,8 +79,6 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "Orchestrator.decompose_goal": {"goal": NEEDED, "decomposer": NEEDED},
     "Orchestrator.create_workflow": {"graph": NEEDED, "steps": None},
     "Orchestrator.execute_goal": {"goal": NEEDED, "decomposer": NEEDED, "steps": None},
-    "OrchestratorOptimizer.optimize_workflow": {"workflow": NEEDED, "level": None},
-    "OrchestratorOptimizer.get_recommendations": {"workflow": NEEDED},
     "OrchestratorNotifications.listen": {"name": NEEDED, "callback": NEEDED},
     "OrchestratorNotifications.unlisten": {"ref": NEEDED},
     "OrchestratorNotifications.get_recent_events": {"kind": None, "limit": 100},

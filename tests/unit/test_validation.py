@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 import zipfile
 from pathlib import Path
@@ -156,6 +157,8 @@ LOCKED_ZIP[LOCKED_ZIP.find(b"PK\x01\x02") + 8] |= 1
         (picture("PNG")[:-600], "a.png", Defect.TRUNCATED),
         (picture("PNG")[:20], "a.png", Defect.DAMAGED),
         (b"\x00\x01\x02\x03" * 100, "a.bin", Defect.UNKNOWN),
+        (bytes(random.Random(7).choices(range(128, 256), k=4_000)), "a.raw", Defect.UNKNOWN),  # Greek, to a guess
+        (b"P6\n64 64\n255\n" + bytes(random.Random(7).choices(range(128, 256), k=900)), "a.ppm", Defect.TRUNCATED),
         (b'<?xml version="1.0"?><a><b>text', "a.xml", Defect.TRUNCATED),
     ],
 )

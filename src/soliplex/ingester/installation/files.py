@@ -35,6 +35,12 @@ class LocalFile:
     size: int
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
     """What its sidecar says of it."""
+    content: Path | None = None
+    """Where its bytes are, if not at its path: a file in an archive is unpacked elsewhere."""
+
+    @property
+    def bytes_at(self) -> Path:
+        return self.content or self.path
 
     @property
     def uri(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import batched, islice
@@ -36,6 +37,7 @@ from soliplex.ingester.installation.sidecars import with_metadata
 from soliplex.ingester.installation.stages import Stage, Watcher
 from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.survey import Survey
+from soliplex.ingester.installation.unpacking import is_archive, unpacked
 from soliplex.ingester.installation.values import Failure, FileRefusedError, GroupProgress, Standing
 from soliplex.ingester.lib.validation.checking import has_more_to_say, kind_of
 
@@ -62,14 +64,18 @@ class Ingestion:
         self._left_alone: set[str] = set()
         """URIs of files that are unchanged and not to be ingested again."""
         self._told_failures: set[str] = set()
+        self._unpacked = Path()
+        """Where the files of archives are, for the time of the ingestion."""
         self.summary = Summary(waited=order.wait, is_dry_run=order.dry_run, deletes_missing=order.delete_missing)
 
     async def run(self) -> Summary:
         began = time.perf_counter()
-        try:
-            await self._stages()
-        except Stopped:
-            self.summary.stopped = True
+        with tempfile.TemporaryDirectory(prefix="unpacked-", ignore_cleanup_errors=True) as folder:
+            self._unpacked = Path(folder)
+            try:
+                await self._stages()
+            except Stopped:
+                self.summary.stopped = True
         self.summary.seconds = time.perf_counter() - began
         return self.summary
 
@@ -98,7 +104,8 @@ class Ingestion:
         findings = walk(self._order.paths, self._order.rules)
         files: list[LocalFile] = []
         while found := await asyncio.to_thread(_take, findings):
-            taken = [file for finding in found if (file := self._sort(finding))]
+            looked_into = await asyncio.to_thread(lambda findings=found: list(self._with_members(findings)))
+            taken = [file for finding in looked_into if (file := self._sort(finding))]
             files.extend(await self._described(taken))
             stage.done, stage.failed = len(files), self.summary.files_failed
             stage.left_out = self.summary.left_out.total()
@@ -107,6 +114,14 @@ class Ingestion:
         self.summary.found = stage.total = len(files) + self.summary.files_failed
         self._watcher.end(stage)
         return files
+
+    def _with_members(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """The findings, with the files in archives in place of these."""
+        for finding in findings:
+            if isinstance(finding, LocalFile) and is_archive(finding.path, finding.path.name):
+                yield from unpacked(finding.path, self._unpacked, self._order.rules)
+            else:
+                yield finding
 
     async def _described(self, files: list[LocalFile]) -> list[LocalFile]:
         """The files with the metadata of their sidecars. The sidecars themselves are left out."""
@@ -149,7 +164,7 @@ class Ingestion:
 
             async def read(file: LocalFile, hashes: dict[str, str] = hashes) -> None:
                 try:
-                    hashes[file.uri] = await asyncio.to_thread(fingerprint, file.path)
+                    hashes[file.uri] = await asyncio.to_thread(fingerprint, file.bytes_at)
                     stage.done += 1
                 except OSError as error:
                     self._fail(file.path, "read", reason_of(error))
@@ -177,7 +192,7 @@ class Ingestion:
             if standings[file.uri] is Standing.UNCHANGED:
                 return
             try:
-                kind = await asyncio.to_thread(kind_of, file.path, file.path.name)
+                kind = await asyncio.to_thread(kind_of, file.bytes_at, file.path.name)
             except OSError:
                 return  # the file cannot be read: the upload will say why
             if not has_more_to_say(kind, file.path.name):

@@ -138,7 +138,9 @@ class LocalInstallation:
         del work  # a document has no priority of its own; its run has
         new = NewDocument(uri=file.uri, source=source, batch_id=batch_id, meta=file.meta)
         try:
-            await operations.upload_document(pieces_of(file.path, sent), new, limit=self._settings.upload_size_limit)
+            await operations.upload_document(
+                pieces_of(file.bytes_at, sent), new, limit=self._settings.upload_size_limit
+            )
         except (DocumentTooLargeError, InvalidInputError) as error:
             raise FileRefusedError(str(error)) from error
 
@@ -182,7 +184,7 @@ class LocalInstallation:
         await check_receiver(chosen, self._settings)
         limit = int(self._settings.max_file_size_limit)
         try:
-            received = await get_artifacts().receive(pieces_of(file.path, _nobody), limit=limit, hold=True)
+            received = await get_artifacts().receive(pieces_of(file.bytes_at, _nobody), limit=limit, hold=True)
             return await start_job(received, filename=file.path.name, options=chosen, sender=Sender())
         except (DocumentTooLargeError, UnsupportedTypeError, BadFieldError) as error:
             raise FileRefusedError(str(error)) from error

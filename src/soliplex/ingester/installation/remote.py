@@ -225,7 +225,7 @@ class RemoteInstallation:
         form = Form(fields, file.path.name, file.size)
 
         def content() -> Mapping[str, Any]:
-            return {"content": form.body(pieces_of(file.path, sent)), "headers": form.headers}
+            return {"content": form.body(pieces_of(file.bytes_at, sent)), "headers": form.headers}
 
         try:
             await self._send("POST", "/document/ingest-document", content)
@@ -439,7 +439,7 @@ class RemoteInstallation:
         form = Form(options, file.path.name, file.size, file="uploadfile")
 
         def content() -> Mapping[str, Any]:
-            return {"content": form.body(pieces_of(file.path, _nobody)), "headers": form.headers}
+            return {"content": form.body(pieces_of(file.bytes_at, _nobody)), "headers": form.headers}
 
         try:
             answer = await self._send("POST", "/segmenter/jobs", content)

@@ -38,12 +38,12 @@ class Survey:
 
     async def look_into(self, file: LocalFile) -> ForecastFile:
         """What is to be known of the file; OSError if it cannot be read."""
-        mime_type = await asyncio.to_thread(detect_mime_type, file.path, file.path.name)
+        mime_type = await asyncio.to_thread(detect_mime_type, file.bytes_at, file.path.name)
         pages = await self._count(file) if mime_type == PDF else None
         return ForecastFile(mime_type, file.size, pages)
 
     async def _count(self, file: LocalFile) -> int | None:
-        arguments = {"path": file.path, "mime_type": PDF}
+        arguments = {"path": file.bytes_at, "mime_type": PDF}
         try:
             return cast("int | None", await self._processes.run(_COUNT, arguments, timeout=LONGEST))
         except IngesterError as error:

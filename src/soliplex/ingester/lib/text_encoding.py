@@ -7,6 +7,7 @@ guess is told so that whoever reads the text knows.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,10 @@ WESTERN: Final = "cp1252"
 """What old text most often is where nothing else fits, and what decodes every byte it defines."""
 _MOSTLY: Final = 0.7
 """Share of zeros in every second byte, as Western text has them in two bytes a character."""
+LONGEST_WORD: Final = 60
+MOST_ODD_WORDS: Final = 0.3
+"""Share of words that are too long, or have capitals in their middle. Names in programs do."""
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -78,4 +83,17 @@ def guess_encoding(sample: bytes) -> str | None:
     if _CONTROLS & set(sample):
         return None
     best = from_bytes(sample[:SAMPLE]).best()
-    return None if best is None else best.encoding
+    if best is None or not makes_words(sample[:SAMPLE].decode(best.encoding, "replace")):
+        return None
+    return best.encoding
+
+
+def makes_words(text: str) -> bool:
+    """Whether the letters of scripts with capitals stand in them as words have them: `WORD`, `Word` or `word`.
+
+    The bytes of a picture or a sound are letters, too, in some encoding of before Unicode, in any mixture.
+    """
+    words = [word for word in _WORD.findall(text) if word.upper() != word.lower()]
+    odd = sum(not (word.isupper() or word[1:].islower() or word.islower()) for word in words)
+    too_long = sum(len(word) > LONGEST_WORD for word in words)
+    return odd + too_long <= len(words) * MOST_ODD_WORDS

@@ -19,6 +19,13 @@ OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 LOOKAHEAD: Final = 5000
 PDF_WITHIN: Final = 1024
 """Readers of PDF accept its signature anywhere in the first kilobyte, and so do we."""
+_NETPBM: Final = re.compile(rb"P([1-7])\s(?:\s*#[^\n]*\n)*\s*(?:\d+\s|WIDTH\s)")
+_NETPBM_KINDS: Final = {
+    **dict.fromkeys((b"1", b"4"), "image/x-portable-bitmap"),
+    **dict.fromkeys((b"2", b"5"), "image/x-portable-graymap"),
+    **dict.fromkeys((b"3", b"6"), "image/x-portable-pixmap"),
+    b"7": "image/x-portable-arbitrarymap",
+}
 _WELL_FORMED: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 
 _BINARY_BY_EXTENSION: Final = {
@@ -89,7 +96,13 @@ def _by_signature(head: bytes, path: Path) -> str | None:
         return "application/pdf"
     if head.startswith(b"{\\rtf"):
         return "application/rtf"
-    return "application/postscript" if head.startswith(b"%!PS") else None
+    return "application/postscript" if head.startswith(b"%!PS") else _kind_of_netpbm(head)
+
+
+def _kind_of_netpbm(head: bytes) -> str | None:
+    """Pictures whose beginning is written as text, and whose bright pixels are letters in some encoding."""
+    found = _NETPBM.match(head)
+    return _NETPBM_KINDS[found[1]] if found else None
 
 
 def _media_type(declared: str | None) -> str | None:

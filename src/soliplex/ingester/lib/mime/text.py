@@ -16,6 +16,8 @@ BY_EXTENSION: Final = {
     ".bib": "application/x-bibtex",
     ".css": "text/css",
     ".csv": "text/csv",
+    ".dbk": "text/x-docbook",
+    ".docbook": "text/x-docbook",
     ".eml": "message/rfc822",
     ".htm": "text/html",
     ".html": "text/html",
@@ -29,6 +31,8 @@ BY_EXTENSION: Final = {
     ".mdx": "text/markdown",
     ".mjs": "text/javascript",
     ".nxml": "application/xml",
+    ".opml": "text/x-opml",
+    ".org": "text/x-org",
     ".py": "text/x-python",
     ".qmd": "text/markdown",
     ".rmd": "text/markdown",
@@ -38,6 +42,7 @@ BY_EXTENSION: Final = {
     ".tex": "application/x-tex",
     ".toml": "application/toml",
     ".tsv": "text/tab-separated-values",
+    ".typ": "text/x-typst",
     ".vtt": "text/vtt",
     ".xhtml": "application/xhtml+xml",
     ".xml": "application/xml",
@@ -45,6 +50,8 @@ BY_EXTENSION: Final = {
     ".yml": "application/yaml",
 }
 
+_XML_EXTENSIONS: Final = frozenset({".dbk", ".docbook", ".nxml", ".opml", ".xml"})
+"""Under these names, a file is XML though it does not begin by saying so."""
 _MARKUP: Final = frozenset({".html", ".htm", ".xhtml", ".xml", ".nxml", ".svg"})
 _HTML: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _XML: Final = re.compile(r"\s*<\?xml\b")
@@ -58,7 +65,8 @@ _BY_BEGINNING: Final = (
     (re.compile(r"WEBVTT(?:\s|$)"), "text/vtt"),
     (re.compile(r"\s*(?:%.*\n\s*)*\\documentclass\b"), "application/x-tex"),
 )
-_XML_KINDS: Final = {"svg": "image/svg+xml", "html": "application/xhtml+xml"}
+_XML_KINDS: Final = {"svg": "image/svg+xml", "html": "application/xhtml+xml", "opml": "text/x-opml"}
+_DOCBOOK: Final = re.compile(r"docbook\.org/ns/docbook|DTD DocBook", re.IGNORECASE)
 _HIGH: Final = bytes(range(128, 256))
 MOST_HIGH: Final = 0.3
 _CONTROLS: Final = bytes(sorted(frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")))
@@ -88,15 +96,22 @@ _DECLARABLE: Final = frozenset(BY_EXTENSION.values()) - {"image/svg+xml"}
 
 
 def _by_content(text: str, extension: str) -> str | None:
-    if _XML.match(text):
-        root = _XML_ROOT.search(text)
-        return _XML_KINDS.get(root[1].lower() if root else "", "application/xml")
+    if _XML.match(text) or (extension in _XML_EXTENSIONS and text.lstrip("\ufeff \t\r\n").startswith("<")):
+        return _kind_of_xml(text, extension)
     # Markdown may begin with HTML, and so may a template of anything.
     if _HTML.match(text) and BY_EXTENSION.get(extension, "text/html") in {"text/html", "application/xhtml+xml"}:
         return "text/html"
     if extension not in BY_EXTENSION:
         return _unnamed(text)
     return None
+
+
+def _kind_of_xml(text: str, extension: str) -> str:
+    root = _XML_ROOT.search(text)
+    found = _XML_KINDS.get(root[1].lower() if root else "")
+    if found is None and (_DOCBOOK.search(text) or BY_EXTENSION.get(extension) == "text/x-docbook"):
+        return "text/x-docbook"
+    return found or "application/xml"
 
 
 def _unnamed(text: str) -> str | None:

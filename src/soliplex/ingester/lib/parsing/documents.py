@@ -31,6 +31,8 @@ class PageText:
     paragraphs: Sequence[str]
     text: str = ""
     """The text as it was read, before its lines are put together."""
+    is_picture: bool = False
+    """Whether the page shows pictures and next to no text."""
 
 
 def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = False) -> DoclingDocument:

@@ -20,9 +20,16 @@ from soliplex.ingester.lib.parsing.formats import (
     is_text,
     media_type,
 )
+from soliplex.ingester.lib.parsing.notations import NOTATIONS
 from soliplex.ingester.lib.parsing.options import ParseOptions
-from soliplex.ingester.lib.parsing.pdf_text import page_texts
-from soliplex.ingester.lib.parsing.plain_text import bare_text_document, plain_document, read_bounded, read_page
+from soliplex.ingester.lib.parsing.pdf_text import page_texts, unread_pictures
+from soliplex.ingester.lib.parsing.plain_text import (
+    as_markdown,
+    bare_text_document,
+    plain_document,
+    read_bounded,
+    read_page,
+)
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.validation.remedies import CONVERT
 
@@ -44,6 +51,8 @@ class FastParser:
         if kind == MARKDOWN:
             text = read_page(path, kind)
             return to_parsed(plain_document(path.stem, text), markdown=text)
+        if kind in NOTATIONS and (text := as_markdown(read_bounded(path), kind)) is not None:
+            return to_parsed(plain_document(path.stem, text), markdown=text)
         if kind == "application/pdf":
             return _parse_pdf(path, options)
         return to_parsed(_document(path, kind))
@@ -56,7 +65,10 @@ def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
             "the PDF holds no text, only pictures of it; the parser 'local' with do_ocr: true can read them"
         )
     document = of_pages(path.stem, pages)
-    return to_parsed(document, coverage=measure(document, layer_of(pages)))
+    unread = unread_pictures(pages)
+    return to_parsed(
+        document, warnings=() if unread is None else (unread,), coverage=measure(document, layer_of(pages))
+    )
 
 
 def _document(path: Path, kind: str) -> DoclingDocument:

@@ -48,6 +48,15 @@ IMAGES: Final = {
     "image/webp": ".webp",
 }
 
+OTHER_IMAGES: Final = {
+    "image/avif": ".avif",
+    "image/jpx": ".jp2",
+    "image/x-portable-bitmap": ".pbm",
+    "image/x-portable-graymap": ".pgm",
+    "image/x-portable-pixmap": ".ppm",
+}
+"""Pictures that docling does not know, and Pillow does."""
+
 MARKUP: Final = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -64,7 +73,7 @@ MARKDOWN: Final = "text/markdown"
 MAIL: Final = "message/rfc822"
 TABLES: Final = frozenset({"text/csv", "text/tab-separated-values"})
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
-XML: Final = frozenset({"application/xml", "image/svg+xml"})
+XML: Final = frozenset({"application/xml", "image/svg+xml", "text/x-docbook", "text/x-opml"})
 
 SOURCE: Final = frozenset(
     {
@@ -103,5 +112,5 @@ def is_text(mime_type: str) -> bool:
 
 def extension_for(mime_type: str) -> str:
     """The extension by which docling knows the kind, here or on a server; `.txt` for kinds that have none."""
-    known = STRUCTURED | IMAGES | MARKUP | LEGACY
+    known = STRUCTURED | IMAGES | OTHER_IMAGES | MARKUP | LEGACY
     return ".xml" if mime_type == "application/xml" else known.get(mime_type, ".txt")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from soliplex.ingester.lib import pdfium
+from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED
 from soliplex.ingester.lib.parsing.documents import PageText, count_alphanumeric
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
 from soliplex.ingester.lib.parsing.words import joined_lines
 from soliplex.ingester.lib.validation.remedies import UNLOCK
 
+FEW_CHARACTERS: Final = 20
+"""Text of a page that is as good as none: a page number, a stamp."""
 SHORT: Final = 0.75
 """A line that ends a sentence, and is so much shorter than the longest of its page, ends a paragraph, too."""
 _SENTENCE_END: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$")
@@ -32,10 +35,29 @@ def page_texts(path: Path, page_range: tuple[int, int] | None = None) -> list[Pa
                 except PdfiumError:
                     pages.append(PageText(number, 612, 792, ()))
                     continue
-                pages.append(PageText(number, page.get_width(), page.get_height(), paragraphs_of(text), text))
+                sides = page.get_width(), page.get_height()
+                pages.append(PageText(number, *sides, paragraphs_of(text), text, _is_picture(page, text)))
     except pdfium.UnreadablePDFError as exc:
         raise unreadable_pdf(exc) from exc
     return pages
+
+
+def _is_picture(page: Any, text: str) -> bool:
+    if len(text.strip()) >= FEW_CHARACTERS:
+        return False
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE  # noqa: PLC0415  as above
+
+    return next(iter(page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE])), None) is not None
+
+
+def unread_pictures(pages: Sequence[PageText]) -> str | None:
+    """What is told of pages that are pictures, where nobody reads these; None where there are none."""
+    numbers = [page.number for page in pages if page.is_picture]
+    if not numbers:
+        return None
+    named = ", ".join(map(str, numbers[:MOST_PAGES_NAMED])) + (", …" if len(numbers) > MOST_PAGES_NAMED else "")
+    many = f"{len(numbers)} of {len(pages)} pages hold" if len(pages) > 1 else "the page holds"
+    return f"{many} no text but pictures ({named}); the parser 'local' with do_ocr: true has them read"
 
 
 def unreadable_pdf(exc: pdfium.UnreadablePDFError) -> ParseFailedError:

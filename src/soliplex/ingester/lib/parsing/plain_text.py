@@ -11,6 +11,7 @@ from soliplex.ingester.lib.markdown_source import page_text
 from soliplex.ingester.lib.parsing.documents import of_paragraphs
 from soliplex.ingester.lib.parsing.formats import HTML, MARKDOWN, SOURCE, XML
 from soliplex.ingester.lib.parsing.limits import see_size_of_text
+from soliplex.ingester.lib.parsing.notations import NOTATIONS, NotationError
 from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
 from soliplex.ingester.lib.text_encoding import read_text
 
@@ -35,6 +36,17 @@ def read_page(path: Path, kind: str) -> str:
     """As `read_bounded`; of Markdown, only what a reader of the page sees."""
     text = read_bounded(path)
     return page_text(text) if kind == MARKDOWN else text
+
+
+def as_markdown(text: str, kind: str) -> str | None:
+    """A text in a notation that no parser knows, as Markdown; None where it is none, or nothing can be made of it."""
+    convert = NOTATIONS.get(kind)
+    if convert is None:
+        return None
+    try:
+        return convert(text)
+    except NotationError:
+        return None
 
 
 def bare_text_document(name: str, text: str, kind: str) -> DoclingDocument:

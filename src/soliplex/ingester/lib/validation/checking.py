@@ -38,7 +38,7 @@ TEXTUAL: Final = frozenset(
     }
 )
 """Kinds of documents that are text, though the name of their MIME type does not begin with `text/`."""
-XML: Final = frozenset({"application/xml", "image/svg+xml"})
+XML: Final = frozenset({"application/xml", "image/svg+xml", "text/x-docbook", "text/x-opml"})
 _OFFICE_EXTENSIONS: Final = frozenset(
     {
         *(".docx", ".docm", ".dotx", ".dotm"),

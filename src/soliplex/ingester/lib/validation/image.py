@@ -12,7 +12,12 @@ from soliplex.ingester.lib.validation.remedies import GET_AGAIN
 
 MOST_PIXELS: Final = 200_000_000
 """A page of A0 at 300 dots an inch has 140 million."""
-READABLE: Final = frozenset({"image/png", "image/jpeg", "image/tiff", "image/gif", "image/bmp", "image/webp"})
+READABLE: Final = frozenset(
+    {
+        *("image/png", "image/jpeg", "image/tiff", "image/gif", "image/bmp", "image/webp", "image/avif", "image/jpx"),
+        *("image/x-portable-bitmap", "image/x-portable-graymap", "image/x-portable-pixmap"),
+    }
+)
 
 
 def allow_pixels() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, override
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, override
 
 import numpy as np
 from docling.datamodel.base_models import Cluster, LayoutPrediction, Page
@@ -14,9 +14,13 @@ from docling_core.types.doc.base import BoundingBox, Size
 from docling_core.types.doc.labels import DocItemLabel
 
 from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of, refined
-from soliplex.ingester.lib.parsing.local.ocr import LAYOUT_SCALE, needs_reading
-from soliplex.ingester.lib.parsing.local.regions import RegionDetector
+from soliplex.ingester.lib.parsing.local.ocr import layout_scale, needs_reading
+from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
 from soliplex.ingester.lib.parsing.local.tables import is_full_grid
+from soliplex.ingester.lib.parsing.local.tiles import looking_slices
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 TEXT_IN_FIGURE: Final = 8
 """A region with so many lines of text is no figure, whatever the model says: its text would be lost."""
@@ -54,10 +58,9 @@ class RapidLayoutModel(BaseLayoutModel):
         return [LayoutPrediction(clusters=self._clusters(page)) for page in pages]
 
     def _clusters(self, page: Page) -> list[Cluster]:
-        image, size = page.get_image(scale=LAYOUT_SCALE), page.size
+        image, size = page.get_image(scale=layout_scale(page)), page.size
         if image is None or size is None:
             return []
-        pixels = np.asarray(image.convert("RGB"))[:, :, ::-1].copy()
         clusters = [
             Cluster(
                 id=number,
@@ -65,9 +68,15 @@ class RapidLayoutModel(BaseLayoutModel):
                 confidence=region.score,
                 bbox=_place(region.box, image.size, size),
             )
-            for number, region in enumerate(self._regions.find(pixels))
+            for number, region in enumerate(self._regions_in(image))
         ]
         return refined(without_hiding_text(clusters, page, size), page, size)
+
+    def _regions_in(self, image: Image) -> Iterator[Region]:
+        pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]
+        for top, bottom in looking_slices(image):
+            for box, name, score in self._regions.find(pixels[top:bottom].copy()):
+                yield Region((box[0], box[1] + top, box[2], box[3] + top), name, score)
 
 
 def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> BoundingBox:

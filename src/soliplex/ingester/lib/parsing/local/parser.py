@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from io import BytesIO
@@ -18,7 +18,7 @@ from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing import office_text, pdf_text
 from soliplex.ingester.lib.parsing.completing import complete, measure
 from soliplex.ingester.lib.parsing.coverage import layer_of
-from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, text_length, to_parsed
+from soliplex.ingester.lib.parsing.documents import PageText, of_pages, of_paragraphs, text_length, to_parsed
 from soliplex.ingester.lib.parsing.errors import (
     ParseFailedError,
     ParserMissingError,
@@ -31,6 +31,7 @@ from soliplex.ingester.lib.parsing.formats import (
     MAIL,
     MARKDOWN,
     MARKUP,
+    OTHER_IMAGES,
     STRUCTURED,
     TABLES,
     XML,
@@ -40,9 +41,11 @@ from soliplex.ingester.lib.parsing.formats import (
 )
 from soliplex.ingester.lib.parsing.local.legacy import in_format_of_today
 from soliplex.ingester.lib.parsing.local.pictures import SCALED_DOWN, within_bounds
+from soliplex.ingester.lib.parsing.notations import NOTATIONS
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
-from soliplex.ingester.lib.parsing.plain_text import bare_text_document, read_page
+from soliplex.ingester.lib.parsing.pdf_text import unread_pictures
+from soliplex.ingester.lib.parsing.plain_text import as_markdown, bare_text_document, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
 from soliplex.ingester.lib.validation.errors import is_system_trouble
@@ -64,9 +67,12 @@ _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "
 PDFIUM: Final = "pypdfium2"
 TIFF: Final = "image/tiff"
 PICTURES_OF_TEXT: Final = "the pages hold no text, at most pictures of it; do_ocr: true has them read"
+LARGE_PAGE: Final = 4_000_000
+"""Square points; A1 has as many. docling reads pages by drawing them, PDFium does not."""
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
 LARGE: Final = "the document is large"
+NOT_ITS_NOTATION: Final = "it is not written in the notation of its kind"
 UNREAD: Final = "docling could not read it"
 
 
@@ -116,6 +122,8 @@ def _way_for(kind: str) -> Way:
 def _advice(kind: str) -> str:
     if kind == "application/zip":
         return "unpack the archive and ingest the files in it"
+    if kind in {"image/heic", "image/heif"}:
+        return "save the photo as JPEG, and ingest that"
     return CONVERT
 
 
@@ -128,7 +136,7 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     if not pages:
         raise ParseFailedError(f"the PDF has no pages {options.page_range}; correct page_range, or leave it out")
     try:
-        document = _converted_pdf(path, options)
+        document = _converted_pdf(path, _for_pages(pages, options))
     except ParseFailedError:
         if not any(page.paragraphs for page in pages):
             raise
@@ -136,15 +144,27 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     if document is not None and text_length(document) >= FAR_LESS * pdf_text.text_length(pages):
         # Where every page was to be read as a picture, somebody does not trust the text that it holds.
         coverage = None if options.force_ocr else complete(document, path, layer_of(pages))
-        told = () if options.ocr or text_length(document) else (PICTURES_OF_TEXT,)
-        return to_parsed(document, warnings=told, coverage=coverage)
+        return to_parsed(document, warnings=_unread(document, pages, options), coverage=coverage)
     _log.warning("the layout of %s was not understood; its text is taken without structure", path.name)
     document = of_pages(path.stem, pages)
     return to_parsed(
         document,
-        warnings=("the layout was not understood; the text is without structure",),
+        warnings=("the layout was not understood; the text is without structure", *_unread(document, pages, options)),
         coverage=measure(document, layer_of(pages)),
     )
+
+
+def _for_pages(pages: Sequence[PageText], options: ParseOptions) -> ParseOptions:
+    is_large = any(page.width * page.height > LARGE_PAGE for page in pages)
+    return options.model_copy(update={"pdf_backend": PDFIUM}) if is_large else options
+
+
+def _unread(document: DoclingDocument, pages: Sequence[PageText], options: ParseOptions) -> tuple[str, ...]:
+    """What is told of pages whose text is in pixels, where nobody wanted these read."""
+    if options.ocr:
+        return ()
+    told = unread_pictures(pages) or (None if text_length(document) else PICTURES_OF_TEXT)
+    return () if told is None else (told,)
 
 
 def _converted_pdf(path: Path, options: ParseOptions) -> DoclingDocument:
@@ -167,8 +187,8 @@ def _parse_mail(path: Path, _kind: str, options: ParseOptions) -> Parsed:
 
 def _parse_picture(path: Path, kind: str, options: ParseOptions) -> Parsed:
     try:
-        with within_bounds(path) as (picture, is_scaled):
-            document = _converted(picture, TIFF if is_scaled else kind, options)
+        with within_bounds(path, is_known=kind in IMAGES) as (picture, is_scaled):
+            document = _converted(picture, kind if picture == path else TIFF, options)
             return to_parsed(document, warnings=(SCALED_DOWN,) if is_scaled else ())
     except (OSError, SyntaxError, ValueError, EOFError) as exc:
         if is_system_trouble(exc):
@@ -203,6 +223,10 @@ def _without_structure(reason: str) -> str:
 
 def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
     text = read_page(path, kind)
+    if (markdown := as_markdown(text, kind)) is not None:
+        text, kind = markdown, MARKDOWN
+    elif kind in NOTATIONS:
+        return to_parsed(bare_text_document(path.stem, text, kind), warnings=(_without_structure(NOT_ITS_NOTATION),))
     if kind not in MARKUP and kind != "application/xml":
         return to_parsed(bare_text_document(path.stem, text, kind))
     if len(text) > LARGEST_MARKUP or (kind in TABLES and _cells(text) > MOST_CELLS):
@@ -218,7 +242,7 @@ def _parse_text(path: Path, kind: str, options: ParseOptions) -> Parsed:
 _WAYS: Final[dict[str, Way]] = {
     "application/pdf": _parse_pdf,
     MAIL: _parse_mail,
-    **dict.fromkeys(IMAGES, _parse_picture),
+    **dict.fromkeys((*IMAGES, *OTHER_IMAGES), _parse_picture),
 }
 
 

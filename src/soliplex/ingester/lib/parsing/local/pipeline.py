@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import override
 
+from docling.datamodel.base_models import Page
 from docling.datamodel.pipeline_options import LayoutPostprocessorOptions
 from docling.models.stages.form_field.form_field_model import PdfFormFieldModel
 from docling.models.stages.heading_hierarchy.heading_hierarchy_model import HeadingHierarchyModel
@@ -25,6 +26,14 @@ from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, BundledOcrO
 from soliplex.ingester.lib.parsing.local.tables import WordTableModel
 
 
+class _TextOfPages(PagePreprocessingModel):
+    """Draws no page: whoever looks at one says how large, and pages of square metres must be small."""
+
+    @override
+    def _populate_page_images(self, page: Page) -> Page:
+        return page
+
+
 class TorchlessPipeline(StandardPdfPipeline):
     """Layout by PP-Layout, OCR by rapidocr, tables by where words stand; no enrichment."""
 
@@ -33,9 +42,7 @@ class TorchlessPipeline(StandardPdfPipeline):
         options = self.pipeline_options
         self.keep_images = False
         self.keep_backend = False
-        self.preprocessing_model = PagePreprocessingModel(
-            options=PagePreprocessingOptions(images_scale=options.images_scale)
-        )
+        self.preprocessing_model = _TextOfPages(options=PagePreprocessingOptions(images_scale=options.images_scale))
         assert isinstance(options.ocr_options, BundledOcrOptions)
         self.ocr_model = BundledOcrModel(
             enabled=options.do_ocr, options=options.ocr_options, accelerator_options=options.accelerator_options
