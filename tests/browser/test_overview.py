@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visits
 from tests.support.browser import Installation
@@ -13,9 +13,9 @@ LETTERS = 60
 """So many that they are still worked on when the page has been told of them."""
 
 
-def figure(page: Page, name: str) -> str:
+def figure(page: Page, name: str) -> Locator:
     found = page.get_by_role("region", name="Now").locator("div", has=page.get_by_role("heading", name=name))
-    return found.locator(".value").inner_text()
+    return found.locator(".value")
 
 
 def test_a_newcomer_is_told_what_to_do_first(visit: Visits) -> None:
@@ -47,7 +47,7 @@ def test_the_overview_moves_while_documents_are_worked_on(visit: Visits, install
     expect(row).to_be_hidden()
     # The page was not loaded anew: it was told.
     expect(page.get_by_role("heading", name="Steps that ended in the last hour")).to_be_visible()
-    assert figure(page, "Running") == "0"
+    expect(figure(page, "Running")).to_have_text("0")
 
     page.get_by_role("link", name="All run groups").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Run groups")
