@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import quote
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
@@ -59,6 +60,18 @@ def take(folder: Path) -> Iterator[Path]:
         yield _picture(browser, shown, f"/runs/{run}", folder / "ui-run.png")
         yield _picture(browser, shown, f"/runs/{run}?tab=artifacts&view=chunks", folder / "ui-chunks.png")
         yield _picture(browser, shown, f"/runs/{run}?tab=timeline", folder / "ui-narrow.png", size=NARROW)
+        yield from _of_documents(browser, shown, folder)
+
+
+def _of_documents(browser: Browser, shown: Installation, folder: Path) -> Iterator[Path]:
+    """What is found, and how a document differs from what it was."""
+    name = "kitchen/sourdough.md"
+    text = (SAMPLES / name).read_text(encoding="utf-8")
+    edited = text.replace("wheat flour", "spelt flour").replace("25 minutes", "half an hour")
+    shown.ingest("corrections", {name: edited.encode()})
+    yield _picture(browser, shown, "/search?q=how+long+until+the+sourdough+starter+is+ready", folder / "ui-search.png")
+    compare = f"/documents/at?source=browser&uri={quote(name, safe='')}&tab=compare"
+    yield _picture(browser, shown, compare, folder / "ui-compare.png")
 
 
 def _until_some_have_ended(shown: Installation, group: int) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { sideBySide } from "../src/lib/diff";
+import { between, sideBySide } from "../src/lib/diff";
 import { locate } from "../src/lib/locate";
 import { blocksOf, partsOf } from "../src/lib/reading";
 import { snippet, wordsOf } from "../src/lib/snippets";
@@ -51,6 +51,18 @@ test("a unified diff becomes two columns", () => {
       ["changed", 9, "nine", 10, "NINE"],
     ],
   );
+});
+
+test("of two lines the words that differ are told from those around them", () => {
+  assert.deepEqual(between("The team meets on Monday.", "The team meets on Thursday."), {
+    before: "The team meets on ",
+    left: "Monday",
+    right: "Thursday",
+    after: ".",
+  });
+  assert.deepEqual(between("same", "same"), { before: "same", left: "", right: "", after: "" });
+  assert.deepEqual(between("a b", "a b c"), { before: "a ", left: "b", right: "b c", after: "" });
+  assert.deepEqual(between("", "x"), { before: "", left: "", right: "x", after: "" });
 });
 
 test("lines that look like the head of a diff are lines where they stand in it", () => {

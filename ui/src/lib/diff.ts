@@ -13,6 +13,26 @@ export interface Row {
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 
+/** What two lines that stand beside each other have in common at both ends, and what differs between. */
+export function between(left: string, right: string): { before: string; left: string; right: string; after: string } {
+  let start = 0;
+  while (start < left.length && start < right.length && left[start] === right[start]) start++;
+  let end = 0;
+  while (end < Math.min(left.length, right.length) - start && left.at(-1 - end) === right.at(-1 - end)) end++;
+  // Whole words: half of one says less.
+  const isWord = (sign: string | undefined) => sign !== undefined && /[\p{L}\p{N}]/u.test(sign);
+  if (start < left.length || start < right.length) {
+    while (start > 0 && isWord(left[start - 1])) start--;
+    while (end > 0 && isWord(left.at(-end))) end--;
+  }
+  return {
+    before: left.slice(0, start),
+    left: left.slice(start, left.length - end),
+    right: right.slice(start, right.length - end),
+    after: end ? left.slice(-end) : "",
+  };
+}
+
 /** Rows of two columns: lines that were removed stand beside those that came for them. */
 export function sideBySide(unified: string): Row[] {
   const rows: Row[] = [];

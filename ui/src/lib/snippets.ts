@@ -18,8 +18,8 @@ export function wordsOf(question: string): string[] {
 export function snippet(content: string, words: readonly string[], most = 420): Piece[] {
   const text = content.replace(/\s+/g, " ").trim();
   const finds = placesOf(text, words);
-  const start = text.length <= most ? 0 : best(finds.map((find) => find.start), text.length, most);
-  const end = Math.min(text.length, start + most);
+  const start = text.length <= most ? 0 : nextWord(text, best(finds.map((find) => find.start), text.length, most));
+  const end = start + most >= text.length ? text.length : endOfWord(text, start + most);
   const pieces: Piece[] = start > 0 ? [{ text: "… ", isHit: false }] : [];
   let at = start;
   for (const find of finds) {
@@ -31,6 +31,18 @@ export function snippet(content: string, words: readonly string[], most = 420): 
   if (at < end) pieces.push({ text: text.slice(at, end), isHit: false });
   if (end < text.length) pieces.push({ text: " …", isHit: false });
   return pieces;
+}
+
+/** Where the word after this place begins; the place itself at the beginning of a text, or where no blank is near. */
+function nextWord(text: string, place: number): number {
+  const blank = place === 0 ? -1 : text.indexOf(" ", place);
+  return blank < 0 || blank > place + 40 ? place : blank + 1;
+}
+
+/** Where the last whole word before this place ends; the place itself where no blank is near. */
+function endOfWord(text: string, place: number): number {
+  const blank = text.lastIndexOf(" ", place);
+  return blank < place - 40 ? place : blank;
 }
 
 function placesOf(text: string, words: readonly string[]): { start: number; end: number }[] {
