@@ -84,7 +84,11 @@ class MemoryTarget:
         return self.metas.get(doc_hash, {})
 
     async def unread(self, kinds: Collection[str], work: Work) -> Mapping[str, str]:
-        return {kind: f"no parser reads {kind}" for kind in kinds if kind.startswith(("application/zip", "video/"))}
+        return {
+            kind: f"no parser reads {kind}"
+            for kind in kinds
+            if kind.startswith(("application/x-7z", "application/zip", "video/"))
+        }
 
     async def uris_below(self, source: str, beginning: str) -> list[str]:
         return sorted(uri for uri in self.stored if uri.startswith(beginning))

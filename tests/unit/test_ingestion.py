@@ -470,15 +470,15 @@ async def test_what_fails_again_is_told_once(docs: Path) -> None:
 
 
 async def test_a_kind_that_nobody_reads_is_left_out_with_the_reason_and_no_failure(docs: Path) -> None:
-    (docs / "b.zip").write_bytes(b"PK\x05\x06" + bytes(18))
+    (docs / "b.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(58))
     (docs / "damaged.docx").write_bytes(b"PK\x05\x06" + bytes(18))  # that it is damaged, its validation says
     target = MemoryTarget()
     summary = await ingest(target, order_for(docs))
     assert target.uploads == ["a.md", "b.md", "c.md", "d.md", "damaged.docx"]
     assert (summary.found, exit_code_of(summary), summary.left_out[Why.KIND]) == (5, 0, 1)
     words = "\n".join(line for line, _ in in_words(summary, "again"))
-    assert "1 left out: no parser reads application/zip: " in words
-    only = await ingest(target, order_for(docs, paths=[docs / "b.zip"]))
+    assert "1 left out: no parser reads application/x-7z-compressed: " in words
+    only = await ingest(target, order_for(docs, paths=[docs / "b.7z"]))
     assert (exit_code_of(only), headline(only)) == (0, "No files that can be read.")
 
 

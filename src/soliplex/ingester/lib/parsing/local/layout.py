@@ -14,7 +14,7 @@ from docling_core.types.doc.base import BoundingBox, Size
 from docling_core.types.doc.labels import DocItemLabel
 
 from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of, refined
-from soliplex.ingester.lib.parsing.local.ocr import layout_scale, needs_reading
+from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, is_scanned, layout_scale
 from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
 from soliplex.ingester.lib.parsing.local.tables import is_full_grid
 from soliplex.ingester.lib.parsing.local.tiles import looking_slices
@@ -43,10 +43,15 @@ _LABELS: Final[Mapping[str, DocItemLabel]] = {
 
 
 class RapidLayoutModel(BaseLayoutModel):
-    """PP-Layout on onnxruntime."""
+    """PP-Layout on onnxruntime.
 
-    def __init__(self, *, threads: int) -> None:
+    Scanned pages are read first: which way up a page is, and where its lines are, the layout must know. docling itself
+    looks at the layout first, to read only some regions.
+    """
+
+    def __init__(self, *, threads: int, ocr: BundledOcrModel) -> None:
         self._regions = RegionDetector(threads)
+        self._ocr = ocr
 
     @classmethod
     @override
@@ -55,6 +60,8 @@ class RapidLayoutModel(BaseLayoutModel):
 
     @override
     def predict_layout(self, conv_res: ConversionResult, pages: Sequence[Page]) -> Sequence[LayoutPrediction]:
+        for page in pages:
+            self._ocr.read(page, conv_res)
         return [LayoutPrediction(clusters=self._clusters(page)) for page in pages]
 
     def _clusters(self, page: Page) -> list[Cluster]:
@@ -104,7 +111,7 @@ def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> 
 
 def _is_table(cluster: Cluster, page: Page) -> bool:
     """The model takes a small table for a figure; what is a figure has few words, and these stand anywhere."""
-    return cluster.label is DocItemLabel.PICTURE and not needs_reading(page) and is_full_grid(cluster, page)
+    return cluster.label is DocItemLabel.PICTURE and not is_scanned(page) and is_full_grid(cluster, page)
 
 
 def _as_table(cluster: Cluster) -> Cluster:
@@ -122,6 +129,6 @@ def _as_text(cluster: Cluster) -> Cluster:
 def _is_figure_of_text(cluster: Cluster, page: Page, size: Size) -> bool:
     if cluster.label is not DocItemLabel.PICTURE:
         return False
-    if needs_reading(page):  # a scanned page is one picture to the model, and its text is yet to come
+    if is_scanned(page):  # a scanned page is one picture to the model
         return cluster.bbox.area() > MOST_OF_PAGE * size.width * size.height
     return sum(line.is_inside(cluster.bbox) for line in lines_of(page, size)) >= TEXT_IN_FIGURE

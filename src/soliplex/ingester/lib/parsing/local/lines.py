@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
 from docling.datamodel.base_models import Cluster, Page
@@ -22,6 +23,8 @@ CONFIDENCE: Final = 0.9
 """Above the thresholds that docling drops clusters below: these are made of text, which is there."""
 LARGER: Final = 1.15
 """A line that is so many times as large as most text is a heading, whatever its weight."""
+MUCH_LARGER: Final = 1.6
+"""A line of a scan that is so many times as high as most of its page is set larger."""
 NOT_SMALLER: Final = 0.95
 """A heavier line that is smaller than most text is the name of an author, or a note."""
 LONGEST_HEADING: Final = 120
@@ -85,9 +88,20 @@ class Line:
 
 def lines_of(page: Page, size: Size) -> list[Line]:
     """The lines of the page. A line may come in several pieces."""
+    if any(cell.from_ocr for cell in page.cells):
+        return _evened(_read(page.cells, size))
     lines = _read(page.cells, size)
     words = _read(page.parsed_page.word_cells, size) if page.parsed_page else []
     return [_with_lightest_font(line, words) if line.style.is_heavy else line for line in lines]
+
+
+def _evened(lines: Sequence[Line]) -> list[Line]:
+    """Lines that were read from pixels, with one size for most: how high they are depends on the letters in them."""
+    usual = median(line.height for line in lines) if lines else 0.0
+    return [
+        line if line.height > usual * MUCH_LARGER else replace(line, style=replace(line.style, size=usual))
+        for line in lines
+    ]
 
 
 def _read(cells: Iterable[TextCell], size: Size) -> list[Line]:

@@ -66,10 +66,13 @@ class BundledOcrModel(RapidOcrModel):
 
     @override
     def __call__(self, conv_res: ConversionResult, page_batch: Iterable[Page]) -> Iterator[Page]:
-        for page in page_batch:
-            if self.enabled and self.is_to_be_read(page):
-                self.post_process_cells(self._read(page), page, conv_res)
-            yield page
+        """Nothing is left to do where docling reads pages: `read` was asked before anyone looked at their layout."""
+        yield from page_batch
+
+    def read(self, page: Page, conv_res: ConversionResult) -> None:
+        """Give the page the text that is in its pixels."""
+        if self.enabled and self.is_to_be_read(page):
+            self.post_process_cells(self._read(page), page, conv_res)
 
     def is_to_be_read(self, page: Page) -> bool:
         """The whole page, or not at all: a page with text is not read again for the sake of its figures."""
@@ -140,6 +143,11 @@ def needs_reading(page: Page) -> bool:
     if characters < FEW_CHARACTERS:
         return True
     return characters < SOME_CHARACTERS and _covered_by_pictures(page) > MOST_OF_PAGE
+
+
+def is_scanned(page: Page) -> bool:
+    """Whether the text of the page is, or was, in pixels."""
+    return needs_reading(page) or any(cell.from_ocr for cell in page.cells)
 
 
 def _is_blank(page: Page) -> bool:

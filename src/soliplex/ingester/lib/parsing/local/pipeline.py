@@ -47,7 +47,7 @@ class TorchlessPipeline(StandardPdfPipeline):
         self.ocr_model = BundledOcrModel(
             enabled=options.do_ocr, options=options.ocr_options, accelerator_options=options.accelerator_options
         )
-        self.layout_model = RapidLayoutModel(threads=options.accelerator_options.num_threads)
+        self.layout_model = RapidLayoutModel(threads=options.accelerator_options.num_threads, ocr=self.ocr_model)
         self.layout_postprocessing_model = LayoutPostprocessingModel(options=LayoutPostprocessorOptions())
         self.form_field_model = PdfFormFieldModel(enabled=False)
         self.table_model = WordTableModel(enabled=options.do_table_structure)
