@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.server import create_app
-from soliplex.ingester.server.access import CHANGING_GETS, LOGGING_IN, OPEN, RouteAccess, routes_of
+from soliplex.ingester.server.access import CHANGING_GETS, LOGGING_IN, OPEN, OPEN_BELOW, RouteAccess, routes_of
 from soliplex.ingester.server.rate_limit import INGEST_PATHS
 from soliplex.ingester.server.routes import segmenter, uploads
 from tests.support.http import running_app, running_client
@@ -105,10 +106,14 @@ async def test_without_the_key_only_what_is_marked_open_is_answered(
             asked += 1
             if path == LOGGING_IN and method in {"POST", "DELETE"}:
                 continue  # logging in and out: tests/acceptance/test_keys.py
-            is_open = (root or spelling in {"plain", "encoded"}) and path in OPEN and method in {"GET", "HEAD"}
+            is_below = any(unquote(spelled).startswith(folder) for folder in OPEN_BELOW)
+            is_plain = root or spelling in {"plain", "encoded"} or unquote(spelled) == "/ui"
+            is_open = ((is_plain and path in OPEN) or is_below) and method in {"GET", "HEAD"}
             what = f"{method} {answer.request.url} below {root_path!r}: {answer.status_code}"
             assert (answer.status_code == 401) is not is_open, what
-            assert route is None or not is_open or answer.status_code == 200, what
+            # Below `/ui/` nothing is there but what was built, and `/ui` leads there.
+            statuses = {200, 400, 404, 503} if is_below else {308} if unquote(spelled) == "/ui" else {200}
+            assert route is None or not is_open or answer.status_code in statuses, what
     assert asked > 400
 
 
