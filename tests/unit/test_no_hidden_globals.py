@@ -58,7 +58,6 @@ FRONTS: Final = {
     "lib/operations/recording.py": "uploads that arrive together",
     "segmenter/jobs/workflow.py": "the workflow of jobs, as the settings make it",
     "server/connections.py": "a connection to an application that says nothing of its settings",
-    "server/sharing.py": "shared()",
 }
 """The modules that may ask for the current wiring, each with what of it is called by its name."""
 
