@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from soliplex.ingester.lib.enums import Standing
 from soliplex.ingester.lib.models import (
     FINAL_STATUSES,
     VALID_TRANSITIONS,
@@ -207,6 +208,7 @@ ENUMS: Final[dict[tuple[str, str], type[StrEnum]]] = {
     ("stepprofile", "status"): RunStatus,
     ("webhookmessage", "status"): WebhookStatus,
     ("segment", "status"): SegmentStatus,
+    ("flowoptimization", "standing"): Standing,
 }
 
 

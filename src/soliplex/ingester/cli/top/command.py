@@ -29,7 +29,7 @@ async def top(
     every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between looks.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show what goes on: steps by type, run groups, workers, locks, and what fails.
+    """Show live what goes on, and what fails.
 
     It looks again every two seconds, until q or Ctrl-C is pressed. With --once or --json, it looks once, for scripts.
     """
