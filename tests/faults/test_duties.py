@@ -35,6 +35,7 @@ OF_ALL: Final = frozenset(
         "check in",
         "refresh locks",
         "look around",
+        "lost tasks",
         "reap silent",
         "sweep locks",
         "give memory back",

@@ -164,7 +164,7 @@ def _as_event(event: Event) -> str:
     return f"event: {event.kind}\ndata: {_EVENT.dump_json(event).decode()}\n\n"
 
 
-@router.get("/{run_id}", summary="A goal", responses=error_answers(404))
+@router.get("/{run_id:int}", summary="A goal", responses=error_answers(404))
 async def get_goal(run_id: BigId) -> GoalDetails:
     """`result.tasks` tells how each task stands; `result.flow_run_id` is the run whose steps they are."""
     result, flow = await goal_and_flow(run_id)
