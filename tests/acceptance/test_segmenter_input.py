@@ -120,5 +120,5 @@ async def test_the_root_tells_programs_the_vendor_and_browsers_a_page(client: ht
         told = (await client.get(path)).json()
         assert (told["vendor"], told["name"]) == ("Soliplex", "Soliplex Ingester")
         assert told["version"]
-    page = await client.get("/", headers={"Accept": "text/html"})
+    page = await client.get("/", headers={"Accept": "text/html"}, follow_redirects=True)
     assert page.headers["content-type"].startswith("text/html")
