@@ -82,7 +82,7 @@ def test_a_dead_letter_is_seen_and_redelivered(visit: Visits, installation: Inst
     hooks.answers = 200
     letter.get_by_role("link").first.click()
     expect(page.get_by_text("Dead letter", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Redeliver").click()
+    page.get_by_role("button", name="Redeliver", exact=True).click()
     expect(page.get_by_text("Delivered", exact=True)).to_be_visible(timeout=60_000)
     assert hooks.taken >= 1
 

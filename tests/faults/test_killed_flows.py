@@ -16,14 +16,14 @@ KILLS_AFTER = (150, 500, 800)
 """Steps that have completed."""
 _WATCHED = {
     False: (
-        "CREATE TABLE recorded (step_id bigint, output text)",
+        "CREATE TABLE recorded (place integer PRIMARY KEY AUTOINCREMENT, step_id bigint, output text)",
         """CREATE TRIGGER note_recorded AFTER UPDATE OF status ON runstep WHEN NEW.status = 'COMPLETED'
-           BEGIN INSERT INTO recorded VALUES (NEW.id, NEW.output); END""",
+           BEGIN INSERT INTO recorded (step_id, output) VALUES (NEW.id, NEW.output); END""",
     ),
     True: (
-        "CREATE TABLE recorded (step_id bigint, output text)",
+        "CREATE TABLE recorded (place bigserial PRIMARY KEY, step_id bigint, output text)",
         """CREATE FUNCTION note_recorded() RETURNS trigger LANGUAGE plpgsql AS $$
-           BEGIN INSERT INTO recorded VALUES (NEW.id, NEW.output); RETURN NULL; END $$""",
+           BEGIN INSERT INTO recorded (step_id, output) VALUES (NEW.id, NEW.output); RETURN NULL; END $$""",
         """CREATE TRIGGER note_recorded AFTER UPDATE OF status ON runstep FOR EACH ROW
            WHEN (NEW.status = 'COMPLETED') EXECUTE FUNCTION note_recorded()""",
     ),
@@ -65,8 +65,10 @@ async def test_each_step_comes_after_its_dependencies_and_is_recorded_once_whoev
     assert await rows_of(_TOO_EARLY) == []
 
 
+# By the order in which the database noted them: the time of a beginning is that of the look which claimed the step, and
+# a look may have begun before the end of what it waited for. That the inputs were there, the outputs show.
 _TOO_EARLY = """
-SELECT a.workflow_step_name, b.workflow_step_name
-  FROM runstepdependency e JOIN runstep a ON a.id = e.depends_on_id JOIN runstep b ON b.id = e.step_id
- WHERE b.start_date < a.completed_date
+SELECT a.step_id, b.step_id
+  FROM runstepdependency e JOIN recorded a ON a.step_id = e.depends_on_id JOIN recorded b ON b.step_id = e.step_id
+ WHERE b.place < a.place
 """

@@ -26,7 +26,7 @@ _ID: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _KEYS: Final = frozenset({"id", "description", "depends_on", "subtasks", "kind", "params", "timeout", "max_attempts"})
 
 
-class Task(TypedDict):
+class PlannedTask(TypedDict):
     """A task of a goal."""
 
     id: str
@@ -45,7 +45,7 @@ class TaskGraph(TypedDict):
     """The tasks of a goal, nested ones laid flat."""
 
     goal: str
-    tasks: dict[str, Task]
+    tasks: dict[str, PlannedTask]
     root_tasks: list[str]
     max_depth: int
     created_at: str
@@ -56,7 +56,7 @@ def task_graph(goal: str, tasks: object, *, max_depth: int) -> TaskGraph:
     if isinstance(tasks, Mapping):
         given = cast("Mapping[str, Any]", tasks)
         tasks = list(given["tasks"].values()) if isinstance(given.get("tasks"), Mapping) else given.get("tasks", tasks)
-    laid: dict[str, Task] = {}
+    laid: dict[str, PlannedTask] = {}
     _lay(tasks, "tasks", None, [], 1, laid, max_depth)
     edges = {name: task["depends_on"] for name, task in laid.items()}
     try:
@@ -86,7 +86,13 @@ def tasks_of(graph: object) -> list[dict[str, Any]]:
 
 
 def _lay(
-    tasks: object, where: str, parent: str | None, before: list[str], depth: int, laid: dict[str, Task], deepest: int
+    tasks: object,
+    where: str,
+    parent: str | None,
+    before: list[str],
+    depth: int,
+    laid: dict[str, PlannedTask],
+    deepest: int,
 ) -> list[str]:
     """Lay out the tasks of one level; gives the ids of those that no other of the level waits for."""
     if isinstance(tasks, str | bytes) or not isinstance(tasks, Sequence):
@@ -116,7 +122,7 @@ def _lay_one(
     parent: str | None,
     needed: Sequence[str],
     depth: int,
-    laid: dict[str, Task],
+    laid: dict[str, PlannedTask],
     deepest: int,
 ) -> None:
     if name in laid:
@@ -124,7 +130,7 @@ def _lay_one(
     if len(laid) >= MOST_TASKS:
         raise GoalError(where, f"is one of more than {MOST_TASKS} tasks; a decomposer that loops makes such graphs")
     kind = str(task.get("kind") or task["id"])
-    laid[name] = Task(
+    laid[name] = PlannedTask(
         id=name,
         description=str(task.get("description") or name),
         depends_on=list(needed),
@@ -138,7 +144,7 @@ def _lay_one(
     if task.get("subtasks"):
         last = _lay(task["subtasks"], f"{where}.subtasks", name, list(needed), depth + 1, laid, deepest)
         # Behind its subtasks, in the order of the graph and of the listing.
-        laid[name] = Task(**{**laid.pop(name), "depends_on": last, "kind": GATHER})  # pyright: ignore[reportArgumentType]
+        laid[name] = PlannedTask(**{**laid.pop(name), "depends_on": last, "kind": GATHER})  # pyright: ignore[reportArgumentType]
 
 
 def _read(task: object, where: str) -> Mapping[str, Any]:

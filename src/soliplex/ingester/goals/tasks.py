@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from soliplex.ingester.goals.errors import GoalError
-from soliplex.ingester.goals.task_graph import GATHER, Task
+from soliplex.ingester.goals.task_graph import GATHER, PlannedTask
 from soliplex.ingester.lib.wf.definitions import ATTEMPTS_IN_JSON, StepDefinition
 from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, imported, keep, kept
@@ -35,7 +35,7 @@ class Functions:
     is_from_outside: bool = False
     """Whether a client of the server asked for the goal: then its tasks read files of some folders only."""
 
-    def of(self, task: Task) -> tuple[str, str | None]:
+    def of(self, task: PlannedTask) -> tuple[str, str | None]:
         """The name under which the function of a task was given, and its address, if any process can import it."""
         for name in (task["id"], task["kind"]):
             if name in self.addresses:
@@ -71,7 +71,7 @@ def _checked_address(name: str, address: str) -> str:
     return f"{module}:{function}"
 
 
-def step_of(task: Task, functions: Functions, *, timeout: float) -> StepDefinition:
+def step_of(task: PlannedTask, functions: Functions, *, timeout: float) -> StepDefinition:
     """The step that executes a task."""
     name, address = functions.of(task)
     told: dict[str, Any] = {key: task[key] for key in ("id", "description", "kind", "params")}
