@@ -120,10 +120,8 @@ def _values(doc_hash: str) -> dict[str, Any]:
 def complaints(operation: object, answer: httpx.Response, field: str | None = None) -> Iterator[str]:
     """What is wrong with the answer to a bad request."""
     told = f"{operation} [{field}]: {answer.status_code} {answer.text[:200]}"
-    if str(operation).endswith("/param-sets/check") and field == "yaml_content":  # what is wrong with it is the answer
-        if answer.status_code != 200 or answer.json()["can_be_saved"]:
-            yield told
-        return
+    if str(operation).endswith("/param-sets/check") and answer.status_code == 200 and not answer.json()["can_be_saved"]:
+        return  # what is wrong with the text is the answer
     if not 400 <= answer.status_code < 500 or "Traceback" in answer.text:
         yield told
         return
