@@ -24,6 +24,7 @@ from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.wf.errors import PermanentError
 from tests.support.embedding_server import DIM, EmbeddingServer, Failure, embedding_server, vector_of
+from tests.support.tcp import listening
 
 OLLAMA = {"provider": "ollama", "model": "nomic-embed-text"}
 OPENAI = {"provider": "openai", "model": "text-embedding-3-small"}
@@ -153,18 +154,11 @@ async def test_nobody_at_the_address_is_worth_another_try() -> None:
 
 
 async def test_silence_ends_after_the_time_the_setting_gives() -> None:
-    silent = asyncio.Event()
+    async def never_answer(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            pass
 
-    async def never_answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await silent.wait()
-        writer.close()
-
-    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
-    address = "http://{}:{}".format(*server.sockets[0].getsockname()[:2])
-    try:
-        settings = load_settings(ollama_base_url=address, embed_http_timeout_seconds=0.05)
+    async with listening(never_answer) as place:
+        settings = load_settings(ollama_base_url=f"http://{place}", embed_http_timeout_seconds=0.05)
         with pytest.raises(EmbedderUnavailableError, match=r"within 0\.05 seconds; raise EMBED_HTTP_TIMEOUT_SECONDS"):
             await embed(["a"], OLLAMA, settings)
-    finally:
-        silent.set()
-        server.close()

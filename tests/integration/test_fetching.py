@@ -20,6 +20,7 @@ from soliplex.ingester.lib.http_statuses import PASSING
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from tests.support.s3 import S3Server, open_s3_server
 from tests.support.serving import free_port
+from tests.support.tcp import listening
 from tests.support.web import Answer, answer, certificate_for, serving
 
 
@@ -153,6 +154,10 @@ async def test_this_machine_is_not_fetched_from() -> None:
             await fetched(f"{url}/")
 
 
+async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    """Answer nothing."""
+
+
 async def test_no_refusal_tells_the_address_of_a_name() -> None:
     """Neither that of a machine inside, nor that of one which does not answer."""
     with pytest.raises(InputRefusedError) as refused:
@@ -160,10 +165,9 @@ async def test_no_refusal_tells_the_address_of_a_name() -> None:
     fetcher = Fetcher(load_settings(allow_private_addresses=True), resolver=everything_is_here)
     with pytest.raises(FetchFailedError) as failed:
         await anext(fetcher.fetch(f"http://intranet.example:{free_port()}/", limit=None))
-    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as rude:
-        port = rude.sockets[0].getsockname()[1]
+    async with listening(hang_up) as rude:
         with pytest.raises(FetchFailedError) as broken:
-            await anext(fetcher.fetch(f"https://intranet.example:{port}/", limit=None))
+            await anext(fetcher.fetch(f"https://intranet.example:{rude.partition(':')[2]}/", limit=None))
     for error in (refused.value, failed.value, broken.value):
         assert "intranet.example" in str(error)
         assert not re.search(r"\d+\.\d+\.\d+\.\d+", str(error)), error

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.support.tcp import listening
+
 AT_ONCE: Final = {"retry-after-ms": "1"}
 """Asks the client not to wait before it tries again, so that tests do not."""
 
@@ -63,14 +65,6 @@ class ChatServer:
             await self._changed.wait_for(lambda: self.at_once >= questions)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await self._handle(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client went away
-        finally:
-            writer.close()
-
-    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         question = json.loads(await reader.readexactly(int(headers["content-length"])))
@@ -130,10 +124,6 @@ def completion(text: str, **choice: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def chat_server() -> AsyncGenerator[ChatServer]:
     fake = ChatServer()
-    server = await asyncio.start_server(fake.handle, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()[:2]
-    fake.address = f"http://{host}:{port}"
-    try:
+    async with listening(fake.handle) as place:
+        fake.address = f"http://{place}"
         yield fake
-    finally:
-        server.close()

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from tests.support.tcp import listening
+
 DIM = 8
 
 
@@ -49,20 +51,15 @@ class EmbeddingServer:
         return Failure(404, json.dumps({"error": "no such path"}))
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-            body = json.loads(await reader.readexactly(int(headers["content-length"])))
-            self.asked.append(body)
-            self.headers.append(headers)
-            if self.silence is not None:
-                await self.silence.wait()
-            _write(writer, self.answer(head[0].split(" ")[1], body))
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client went away
-        finally:
-            writer.close()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        body = json.loads(await reader.readexactly(int(headers["content-length"])))
+        self.asked.append(body)
+        self.headers.append(headers)
+        if self.silence is not None:
+            await self.silence.wait()
+        _write(writer, self.answer(head[0].split(" ")[1], body))
+        await writer.drain()
 
 
 def _write(writer: asyncio.StreamWriter, answer: Failure) -> None:
@@ -75,10 +72,6 @@ def _write(writer: asyncio.StreamWriter, answer: Failure) -> None:
 @asynccontextmanager
 async def embedding_server(port: int = 0) -> AsyncGenerator[EmbeddingServer]:
     fake = EmbeddingServer()
-    server = await asyncio.start_server(fake.handle, "127.0.0.1", port)
-    host, port = server.sockets[0].getsockname()[:2]
-    fake.address = f"http://{host}:{port}"
-    try:
+    async with listening(fake.handle, port) as place:
+        fake.address = f"http://{place}"
         yield fake
-    finally:
-        server.close()

@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.support.tcp import listening
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -96,13 +98,8 @@ class Receiver:
             await self._changed.wait_for(lambda: len(self.deliveries) >= deliveries and len(self.taken) >= taken)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while await self._handle_one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the sender went away, or the test is over
-        finally:
-            writer.close()
+        while await self._handle_one(reader, writer):
+            pass
 
     async def _handle_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         delivery = await _read(reader)
@@ -145,10 +142,6 @@ async def _read(reader: asyncio.StreamReader) -> Delivery:
 @asynccontextmanager
 async def receiver(port: int = 0) -> AsyncGenerator[Receiver]:
     hooks = Receiver()
-    server = await asyncio.start_server(hooks.handle, "127.0.0.1", port)
-    host, port = server.sockets[0].getsockname()[:2]
-    hooks.url = f"http://{host}:{port}/hooks"
-    try:
+    async with listening(hooks.handle, port) as place:
+        hooks.url = f"http://{place}/hooks"
         yield hooks
-    finally:
-        server.close()

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.tcp import listening
+
 type Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -29,21 +31,12 @@ async def serving(answers: Mapping[str, Answer], *, tls: ssl.SSLContext | None =
     """The address of a server that gives these answers, by path."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            request = await reader.readuntil(b"\r\n\r\n")
-            path = request.split(b" ", 2)[1].decode()
-            await answers.get(path, answer(status="404 Not Found", Content_Length="0"))(writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the client went away, or the test is over
-        finally:
-            writer.close()
+        request = await reader.readuntil(b"\r\n\r\n")
+        path = request.split(b" ", 2)[1].decode()
+        await answers.get(path, answer(status="404 Not Found", Content_Length="0"))(writer)
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
-    host, port = server.sockets[0].getsockname()[:2]
-    try:
-        yield f"{'https' if tls else 'http'}://{host}:{port}"
-    finally:
-        server.close()
+    async with listening(handle, tls=tls) as place:
+        yield f"{'https' if tls else 'http'}://{place}"
 
 
 def certificate_for(name: str, folder: Path) -> Path:
