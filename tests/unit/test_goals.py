@@ -15,8 +15,86 @@ def test_a_sentence_becomes_tasks_that_wait_for_what_they_work_on() -> None:
     assert [(task["id"], task["depends_on"], task["params"]) for task in tasks] == [
         ("ingest", [], {"path": "./docs"}),
         ("segment", ["ingest"], {"include": "*.pdf", "path": "./docs"}),
-        ("webhook", ["segment"], {"url": "https://example.org/hook"}),
+        ("webhook", ["ingest", "segment"], {"url": "https://example.org/hook"}),
     ]
+
+
+type Plan = list[tuple[str, list[str], dict[str, Any]]]
+
+
+@pytest.mark.parametrize(
+    ("goal", "plan"),
+    [
+        ("ingest .", [("ingest", [], {"path": "."})]),
+        ("ingest ../..", [("ingest", [], {"path": "../.."})]),
+        (
+            "Ingest ./docs. Then segment the Word files!",
+            [
+                ("ingest", [], {"path": "./docs"}),
+                ("segment", ["ingest"], {"path": "./docs", "include": ["*.docx", "*.doc"]}),
+            ],
+        ),
+        (
+            "ingest the PDFs in 'old, and new', segment them",
+            [
+                ("ingest", [], {"path": "old, and new", "include": "*.pdf"}),
+                ("segment", ["ingest"], {"path": "old, and new", "include": "*.pdf"}),
+            ],
+        ),
+        (r"ingest C:\docs\new.", [("ingest", [], {"path": r"C:\docs\new"})]),
+        (
+            "ingest ./a, ingest ./b, then segment the PDFs",
+            [
+                ("ingest", [], {"path": "./a"}),
+                ("ingest_2", [], {"path": "./b"}),
+                ("segment", ["ingest", "ingest_2"], {"path": "./a", "include": "*.pdf"}),
+                ("segment_2", ["ingest", "ingest_2"], {"path": "./b", "include": "*.pdf"}),
+            ],
+        ),
+        (
+            "ingest ./a, segment it, ingest ./b, segment it",
+            [
+                ("ingest", [], {"path": "./a"}),
+                ("segment", ["ingest"], {"path": "./a"}),
+                ("ingest_2", [], {"path": "./b"}),
+                ("segment_2", ["ingest_2"], {"path": "./b"}),
+            ],
+        ),
+        (
+            "search for “salt and pepper”, tell https://a.example/x?y=1,2 and tell https://b.example/.",
+            [
+                ("search", [], {"text": "salt and pepper"}),
+                ("webhook", ["search"], {"url": "https://a.example/x?y=1,2"}),
+                ("webhook_2", ["search", "webhook"], {"url": "https://b.example/"}),
+            ],
+        ),
+    ],
+)
+def test_a_plan_is_what_was_said(goal: str, plan: Plan) -> None:
+    assert [(task["id"], task["depends_on"], task["params"]) for task in RuleDecomposer()(goal)] == plan
+
+
+@pytest.mark.parametrize(
+    ("goal", "problem"),
+    [
+        ("", "is empty"),
+        (" , ", "is empty"),
+        ("then", "'then' is not understood"),
+        ("ingest my documents", "'ingest my documents' is not understood.*quotation marks"),
+        ("ingest PDFs", "does not say where; name a folder: ingest PDFs in ./docs"),
+        ("ingest everything", "does not say where"),
+        ("ingest the PDFs and Word files in ./docs", "'ingest the PDFs' does not say where"),
+        ("ingest ./a and ingest ./b, segment it", "may mean ./a or ./b; name the one, or say `them`"),
+        ("ingest https://example.org/a.pdf", "names an address.*si-cli fetch"),
+        ("tell https://a.example and https://b.example", "'https://b.example' is not understood"),
+        ("do not ingest ./docs", "'do not ingest ./docs' is not understood"),
+        ("nimm ./docs auf, dann melde es https://a.example", "'nimm ./docs auf' is not understood"),
+        ("segment ./docs before telling https://a.example", "is not understood"),
+    ],
+)
+def test_what_may_mean_something_else_is_refused(goal: str, problem: str) -> None:
+    with pytest.raises(GoalError, match=problem):
+        RuleDecomposer()(goal)
 
 
 def test_what_no_rule_understands_is_named_with_what_can_be_said() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -23,7 +24,14 @@ from soliplex.ingester.goals.optimizer.changes import Level
 from soliplex.ingester.goals.optimizer.optimizer import chosen, flow_to_run
 from soliplex.ingester.goals.sql import SQL
 from soliplex.ingester.goals.task_graph import TaskGraph, task_graph
-from soliplex.ingester.goals.tasks import FROM_OUTSIDE, USUAL_TIMEOUT, Functions, functions_of, step_of
+from soliplex.ingester.goals.tasks import (
+    FROM_OUTSIDE,
+    USUAL_TIMEOUT,
+    Functions,
+    functions_of,
+    step_of,
+    with_whole_paths,
+)
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations
@@ -38,6 +46,8 @@ from soliplex.ingester.lib.wiring import current_wiring
 WORKFLOW_ID: Final = "goal"
 DECOMPOSE: Final = "decompose"
 EXECUTE: Final = "execute"
+FOLDER: Final = "folder"
+"""In the input of a goal's run: where its paths begin that do not begin at the root."""
 _HERE: Final = __name__
 
 
@@ -182,6 +192,12 @@ class StartedGoal:
     tokens: list[str]
 
 
+async def plan_here(goal: str, decomposer: Decomposer) -> TaskGraph:
+    """The tasks of a goal, with paths as they are meant in this process; nothing is started."""
+    graph = await Orchestrator.decompose_goal(goal, decomposer)
+    return with_whole_paths(graph, functions_of(None), str(Path.cwd()))
+
+
 async def start(new: NewGoal) -> StartedGoal:
     """Start the run of a goal. GoalError: it is empty, or its tasks are no graph."""
     if not new.goal.strip():
@@ -201,6 +217,7 @@ async def start(new: NewGoal) -> StartedGoal:
         TOKEN: functions.token,
         "task_timeout": new.timeout,
         FROM_OUTSIDE: new.is_from_outside,
+        FOLDER: None if new.is_from_outside else str(Path.cwd()),
         "optimization": new.optimization(),
     }
     params = {TOKEN: own} if own else None
@@ -268,8 +285,9 @@ async def decompose_step(input: dict[str, Any], run_params: dict[str, Any]) -> T
         graph = await Orchestrator.decompose_goal(input["goal"], decomposer)
     else:
         graph = task_graph(input["goal"], tasks, max_depth=settings.orchestrator_max_depth)
-    flow_of(graph, _functions(input), timeout=input["task_timeout"])
-    return graph
+    functions = _functions(input)
+    flow_of(graph, functions, timeout=input["task_timeout"])
+    return with_whole_paths(graph, functions, input.get(FOLDER))
 
 
 async def execute_step(input: dict[str, Any], answer: Any, state: Any) -> Any:  # noqa: A002

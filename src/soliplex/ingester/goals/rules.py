@@ -4,7 +4,8 @@
      └ ingest ────▶ └ segment, of what was ingested ──▶ └ webhook, after all before it
 
 Parts are separated by commas, semicolons, "and" or "then". "then" waits for all that was said before; a part that works
-on what an earlier one names waits for that one; others go side by side.
+on what an earlier one names waits for that one; others go side by side. What may mean two things is refused: a plan
+must be what was said, or none.
 """
 
 from __future__ import annotations
@@ -17,12 +18,22 @@ from typing import Any, Final
 from soliplex.ingester.goals.errors import GoalError, NotUnderstoodError
 
 _SPLIT: Final = re.compile(
-    r"\s*(?:[,;]\s*(?:and\s+)?(?P<a>then\s+)?|\s+and\s+(?P<b>then\s+)|\s+then\s+(?P<c>)|\s+and\s+)", re.IGNORECASE
+    r"\s*(?:[,;]|(?<![\s./\\])[.!](?=\s))\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+", re.IGNORECASE
 )
+"""Where a part ends. A dot that follows a slash or a blank is a folder."""
 _PATH: Final = r"(?P<path>\"[^\"]+\"|'[^']+'|\S+)"
-_KINDS: Final = {"pdfs": "*.pdf", "pdf files": "*.pdf", "word files": "*.docx", "html files": "*.html",
-                 "markdown files": "*.md", "text files": "*.txt"}  # fmt: skip
-_WHICH: Final = rf"(?:the\s+|all\s+|all\s+the\s+)?(?P<kind>{'|'.join(_KINDS)}|files|documents|it|them|everything)"
+_KINDS: Final[dict[str, str | list[str]]] = {
+    "pdfs": "*.pdf",
+    "pdf files": "*.pdf",
+    "word files": ["*.docx", "*.doc"],
+    "html files": ["*.html", "*.htm"],
+    "markdown files": ["*.md", "*.markdown"],
+    "text files": "*.txt",
+}
+_SEVERAL: Final = "files|documents|them|everything"
+_WHICH: Final = rf"(?:the\s+|all\s+|all\s+the\s+)?(?P<kind>{'|'.join(_KINDS)}|{_SEVERAL}|it)"
+_QUOTATION_MARKS: Final = str.maketrans("“”„«»", '"""""')
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +53,27 @@ def _rule(kind: str, pattern: str, saying: str) -> Rule:
 RULES: Final = (
     _rule("parse", rf"(?:parse|read)\s+{_WHICH}(?:\s+(?:in|of|from)\s+{_PATH})?", "parse the PDFs in FOLDER"),
     _rule("segment", rf"(?:segment|cut)\s+{_WHICH}(?:\s+(?:in|of|from)\s+{_PATH})?", "segment the PDFs [in FOLDER]"),
-    _rule("ingest", rf"(?:ingest|add|index)\s+{_WHICH}\s+(?:in|of|from)\s+{_PATH}", "ingest the PDFs in FOLDER"),
+    _rule("ingest", rf"(?:ingest|add|index)\s+{_WHICH}(?:\s+(?:in|of|from)\s+{_PATH})?", "ingest the PDFs in FOLDER"),
     _rule("http", r"(?:get|fetch|request|call)\s+(?P<url>https?://\S+)", "get https://…"),
     _rule("webhook", r"(?:tell|notify|report\s+to|send\s+(?:it\s+)?to)\s+(?P<url>https?://\S+)", "tell https://…"),
     _rule("search", r"(?:search|look)\s+for\s+(?P<text>.+)|find\s+(?P<more>.+)", "search for WORDS"),
     _rule("shell", r"run\s+`(?P<command>[^`]+)`", "run `COMMAND` (if ORCHESTRATOR_ALLOW_SHELL is on)"),
     _rule("parse", rf"(?:parse|read)\s+{_PATH}", "parse FILE"),
     _rule("segment", rf"(?:segment|cut)\s+{_PATH}", "segment FILE"),
-    _rule("ingest", rf"(?:ingest|add|index)\s+{_PATH}", "ingest FOLDER"),
+    _rule(
+        "ingest", rf"(?:ingest|add|index)\s+{_PATH}", 'ingest FOLDER (in "quotation marks" if there are blanks in it)'
+    ),
 )
 ON_DOCUMENTS: Final = frozenset({"ingest", "parse", "segment"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder or file that a part named, which files of it, and the task that works on them."""
+
+    path: str
+    include: str | list[str] | None
+    task: str
 
 
 @dataclass(slots=True)
@@ -59,21 +81,50 @@ class _Reading:
     """What was understood so far."""
 
     tasks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    path_of: tuple[str, str] | None = None
-    """The last place that was named, and the task that named it."""
+    _named: dict[str, _Place] = field(default_factory=dict[str, "_Place"])
+    """The places that were named since the last part that meant such, by path."""
+    _meant: list[_Place] = field(default_factory=list["_Place"])
+    """Those that this last part meant."""
 
     def add(self, kind: str, part: str, params: dict[str, Any], *, is_after_all: bool) -> None:
+        which = str(params.pop("kind", "")).lower()
+        if include := _KINDS.get(which):
+            params["include"] = include
+        if kind not in ON_DOCUMENTS:
+            self._put(kind, part, params, self._before(kind, is_after_all=is_after_all))
+            return
+        last = self._last() if is_after_all else None
+        if "path" in params:
+            path = _checked(params["path"], part)
+            self._named.pop(path, None)
+            self._named[path] = _Place(path, include, self._put(kind, part, params, last or []))
+            return
+        for place in self._those(part, is_one=which == "it"):
+            inherited = {"include": place.include} if place.include else {}
+            self._put(kind, part, {"path": place.path, **inherited, **params}, last or [place.task])
+
+    def _those(self, part: str, *, is_one: bool) -> list[_Place]:
+        """The places that a part means which names none."""
+        if self._named:
+            self._meant, self._named = list(self._named.values()), {}
+        if not self._meant:
+            raise GoalError("goal", f"{part!r} does not say where; name a folder: {part} in ./docs")
+        if is_one and len(self._meant) > 1:
+            paths = " or ".join(place.path for place in self._meant)
+            raise GoalError("goal", f"{part!r} may mean {paths}; name the one, or say `them` for all")
+        return self._meant
+
+    def _put(self, kind: str, part: str, params: dict[str, Any], depends_on: Sequence[str]) -> str:
         name = self._new_id(kind)
-        depends_on = self._last() if is_after_all or kind in ("webhook", "search") else []
-        if kind in ON_DOCUMENTS:
-            if "path" in params:
-                self.path_of = (params["path"], name)
-            elif self.path_of is not None:
-                params["path"] = self.path_of[0]
-                depends_on = depends_on or [self.path_of[1]]
-            else:
-                raise GoalError("goal", f"{part!r} does not say where; name a folder: {part} in ./docs")
-        self.tasks.append({"id": name, "kind": kind, "description": part, "depends_on": depends_on, "params": params})
+        self.tasks.append(
+            {"id": name, "kind": kind, "description": part, "depends_on": [*depends_on], "params": params}
+        )
+        return name
+
+    def _before(self, kind: str, *, is_after_all: bool) -> list[str]:
+        if kind == "webhook":
+            return [task["id"] for task in self.tasks]  # it tells what each of them gave, not the last alone
+        return self._last() if is_after_all or kind == "search" else []
 
     def _last(self) -> list[str]:
         waited_for = {each for task in self.tasks for each in task["depends_on"]}
@@ -93,13 +144,14 @@ class RuleDecomposer:
 
     def __call__(self, goal: str) -> list[dict[str, Any]]:
         """The tasks of the goal. NotUnderstoodError names the first part that no rule understands."""
-        if not goal.strip():
+        parts = _parts(goal)
+        if not parts:
             raise GoalError("goal", f"is empty; say for instance: {'; '.join(self.sayings[:3])}")
         for word, decompose in self._known.items():
             if word.lower() in goal.lower():
                 return decompose(goal)
         reading = _Reading()
-        for part, is_after_all in _parts(goal):
+        for part, is_after_all in parts:
             kind, params = self._understood(part, reading)
             reading.add(kind, part, params, is_after_all=is_after_all)
         return reading.tasks
@@ -120,17 +172,22 @@ def _params(found: re.Match[str]) -> dict[str, Any]:
     params = {name: value for name, value in found.groupdict().items() if value}
     if "more" in params:
         params["text"] = params.pop("more")
-    if "path" in params:
-        params["path"] = params["path"].strip("\"'")
-    if "kind" in params:
-        pattern = _KINDS.get(params.pop("kind").lower())
-        params |= {"include": pattern} if pattern else {}
-    return params
+    return params | {name: params[name].strip("\"'") for name in ("path", "text") if name in params}
+
+
+def _checked(path: str, part: str) -> str:
+    if _SCHEME.match(path):
+        raise GoalError(
+            "goal",
+            f"{part!r} names an address, and such tasks read folders and files; `si-cli fetch` ingests addresses",
+        )
+    return path
 
 
 def _parts(goal: str) -> list[tuple[str, bool]]:
     """The parts, each with whether it waits for all before it. What stands in quotation marks is not cut."""
-    text, kept = _without_quotes(goal.strip().rstrip(".!"))
+    text, kept = _without_quotes(goal.replace("\x00", " ").strip().translate(_QUOTATION_MARKS))
+    text = _without_stop(text)
     parts: list[tuple[str, bool]] = []
     place, after_all = 0, False
     for cut in [*_SPLIT.finditer(text), None]:
@@ -145,6 +202,12 @@ def _parts(goal: str) -> list[tuple[str, bool]]:
     return parts
 
 
+def _without_stop(text: str) -> str:
+    """Without what ends a sentence. A last word that is nothing but dots is a folder: `ingest .`, `ingest ../..`."""
+    is_folder = re.search(r"(?:^|[\s/\\])\.{1,2}$", text)
+    return text if is_folder else text.rstrip(".!")
+
+
 def _without_quotes(text: str) -> tuple[str, list[str]]:
     kept: list[str] = []
 
@@ -152,7 +215,9 @@ def _without_quotes(text: str) -> tuple[str, list[str]]:
         kept.append(found.group())
         return f"\x00{len(kept) - 1}\x00"
 
-    return re.sub(r"\"[^\"]*\"|`[^`]*`|https?://\S*[^\s,;.]", taken, text), kept
+    # An apostrophe within a word is none: a quotation begins before a word and ends after one.
+    in_quotes = r"\"[^\"]*\"|`[^`]*`|(?<!\S)'[^']*'(?![^\s,;.!])|https?://\S*[^\s,;.!]"
+    return re.sub(in_quotes, taken, text), kept
 
 
 def _with_quotes(text: str, kept: Sequence[str]) -> str:

@@ -13,9 +13,10 @@ from asyncio.subprocess import Process
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx
+from pathspec import GitIgnoreSpec
 
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.tasks import FROM_OUTSIDE
@@ -24,11 +25,14 @@ from soliplex.ingester.installation.ingestion import Ingestion
 from soliplex.ingester.installation.local import LocalInstallation
 from soliplex.ingester.installation.order import Order
 from soliplex.ingester.installation.stages import Unwatched
-from soliplex.ingester.lib.errors import IngesterError
+from soliplex.ingester.installation.summary import Summary
+from soliplex.ingester.lib.answers import Job, WebhookTry
+from soliplex.ingester.lib.enums import WebhookStatus
+from soliplex.ingester.lib.errors import IngesterError, InvalidInputError
 from soliplex.ingester.lib.guarded_http import ForbiddenAddressError, guarded_client
 from soliplex.ingester.lib.http_statuses import may_pass
 from soliplex.ingester.lib.search import search_documents
-from soliplex.ingester.lib.webhooks import NewMessage, check_target, send_webhook
+from soliplex.ingester.lib.webhooks import NewMessage, check_target, get_webhook, send_webhook
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.waiting import Again
 from soliplex.ingester.lib.wiring import current_wiring
@@ -37,6 +41,9 @@ LOOKS_EVERY: Final = 0.3
 LARGEST_ANSWER: Final = 1 << 20
 BLOCK: Final = 64 << 10
 MOST_TOLD: Final = 20
+FIRST_LOOK: Final = 0.1
+LONGEST_LOOK: Final = 10.0
+"""Seconds between looks whether a receiver was told."""
 HTTP_OK: Final = range(200, 300)
 
 
@@ -55,31 +62,66 @@ async def ingest(task: dict[str, Any], state: Any) -> Any:
     """Ingest a folder or a file (`path`, `include`, `source`), and wait for its end."""
     target = LocalInstallation(current_wiring())
     if state is None:
-        order = _order(task)
+        order = await asyncio.to_thread(_order, task)
         summary = await Ingestion(order, target, Unwatched(), asyncio.Event()).run()
-        told = {name: getattr(summary, name) for name in ("found", "new", "changed", "unchanged", "uploaded")}
-        told["not_uploaded"] = summary.files_failed
+        if not summary.found:
+            raise GoalError("path", _nothing_in(task, summary))
+        told: dict[str, Any] = {
+            name: getattr(summary, name) for name in ("found", "new", "changed", "unchanged", "uploaded")
+        }
+        told |= {"not_uploaded": summary.files_failed, "failed_before": len(summary.failed_before)}
         if summary.run_group_id is None:
-            return _ended(told, failed=summary.files_failed)
+            return _ended({**told, "completed": 0, "failed": 0})
         return Again({"group": summary.run_group_id, **told}, delay=LOOKS_EVERY)
     progress = await target.progress(state["group"])
     if not progress.is_over:
         return Again(state, delay=LOOKS_EVERY)
-    told = {**state, "completed": progress.completed, "failed": progress.failed + progress.cancelled}
-    return _ended(told, failed=told["failed"] + told["not_uploaded"])
+    return _ended({**state, "completed": progress.completed, "failed": progress.failed + progress.cancelled})
 
 
-def _ended(told: dict[str, Any], *, failed: int) -> dict[str, Any]:
-    if failed and not told.get("completed") and not told["unchanged"]:
+def _ended(told: dict[str, Any]) -> dict[str, Any]:
+    """What an ingestion gives. One of which nothing came has failed."""
+    failed = told["failed"] + told["not_uploaded"] + told["failed_before"]
+    if failed and not told["completed"] and told["unchanged"] <= told["failed_before"]:
         raise PermanentError(f"none of {told['found']} files could be ingested; `si-cli status` tells why")
     return {**told, "failed": failed}
 
 
+def _nothing_in(task: Mapping[str, Any], summary: Summary) -> str:
+    left_out = ", ".join(f"{count} {why}" for why, count in summary.left_out.items())
+    return f"{task['params']['path']!r} holds nothing to ingest{_as_asked(task)}" + (
+        f"; left out: {left_out}" if left_out else ""
+    )
+
+
+def _as_asked(task: Mapping[str, Any]) -> str:
+    include = _patterns(task)
+    return f" ({', '.join(include)})" if include else ""
+
+
 def _order(task: Mapping[str, Any]) -> Order:
-    params = task["params"]
-    rules = Rules(include=[params["include"]] if params.get("include") else ())
-    source = str(params.get("source", "files"))
-    return Order(paths=[_path(task)], rules=rules, source=source, wait=False)
+    source = str(task["params"].get("source", "files"))
+    return Order(paths=[_path(task)], rules=_rules(task), source=source, wait=False)
+
+
+def _rules(task: Mapping[str, Any]) -> Rules:
+    return Rules(include=[_in_any_case(pattern) for pattern in _patterns(task)])
+
+
+def _patterns(task: Mapping[str, Any]) -> list[str]:
+    """Which files are meant: a pattern, or several."""
+    include = task["params"].get("include") or []
+    patterns = cast("list[object]", include if isinstance(include, list) else [include])
+    if not all(isinstance(each, str) for each in patterns):
+        raise GoalError("include", f"is {include!r}; give a pattern such as *.pdf, or a list of them")
+    return cast("list[str]", patterns)
+
+
+def _in_any_case(pattern: str) -> str:
+    """`*.pdf` as `*.[pP][dD][fF]`: whoever says PDFs means SCAN.PDF, too."""
+    if "[" in pattern:
+        return pattern
+    return "".join(f"[{each.lower()}{each.upper()}]" if each.isascii() and each.isalpha() else each for each in pattern)
 
 
 def _path(task: Mapping[str, Any]) -> Path:
@@ -89,7 +131,15 @@ def _path(task: Mapping[str, Any]) -> Path:
     path = _expanded(given)
     if not given or not path.exists():
         raise GoalError("path", f"{given!r} does not exist; name a folder or a file of the worker's machine")
+    if path.is_file() and not _is_meant(path, task):
+        raise GoalError("path", f"{given!r} is no such file{_as_asked(task)}")
     return path
+
+
+def _is_meant(path: Path, task: Mapping[str, Any]) -> bool:
+    """Whether a file that is named is of the kind that is asked for: a walk would take it whatever it is."""
+    patterns = _rules(task).include
+    return not patterns or GitIgnoreSpec.from_lines(patterns).match_file(path.name)
 
 
 def see_below_roots(path: object) -> None:
@@ -117,9 +167,11 @@ async def segment(task: dict[str, Any], state: Any) -> Any:
         size = (await asyncio.to_thread(path.stat)).st_size
         accepted = await target.start_job(LocalFile(path, size), task["params"].get("options", {}))
         return Again({**found, "jobs": [*found["jobs"], [accepted.jobid, accepted.documentid]]})
-    jobs = [await target.job(job_id) for job_id, _ in found["jobs"]]
-    if not all(job.status.is_final for job in jobs):
-        return Again(found, delay=LOOKS_EVERY)
+    jobs = list[Job]()
+    for job_id, _ in found["jobs"]:
+        jobs.append(await target.job(job_id))
+        if not jobs[-1].status.is_final:
+            return Again(found, delay=LOOKS_EVERY)
     articles = sum([len(await target.articles(document)) for _, document in found["jobs"]])
     failed = [
         {"file": file, "job": job.id, "error": (job.errormessage or str(job.status)).partition("\n")[0]}
@@ -138,10 +190,9 @@ async def segment(task: dict[str, Any], state: Any) -> Any:
 
 
 def _files(task: Mapping[str, Any]) -> list[str]:
-    rules = Rules(include=[task["params"]["include"]] if task["params"].get("include") else ())
-    files = [str(each.path) for each in walk([_path(task)], rules) if isinstance(each, LocalFile)]
+    files = [str(each.path) for each in walk([_path(task)], _rules(task)) if isinstance(each, LocalFile)]
     if not files:
-        raise GoalError("path", f"{str(_path(task))!r} holds no such files ({task['params'].get('include', 'any')})")
+        raise GoalError("path", f"{task['params']['path']!r} holds nothing to segment{_as_asked(task)}")
     return files
 
 
@@ -158,18 +209,43 @@ async def search(task: dict[str, Any]) -> dict[str, Any]:
     return {"question": params.get("text"), "hits": told}
 
 
-async def webhook(task: dict[str, Any], input: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:  # noqa: A002
+async def webhook(task: dict[str, Any], input: dict[str, Any], context: dict[str, Any], state: Any) -> Any:  # noqa: A002
     """Tell a receiver (`url`) what the tasks before gave: signed, and tried again until it has arrived."""
+    if state is None:
+        return Again(await _sent(task, input, context["run_id"]), delay=FIRST_LOOK)
+    message = await get_webhook(state["message_id"])
+    told = {"url": state["url"], "webhook_id": message.webhook_id, "message_id": message.id}
+    match message.status:
+        case WebhookStatus.DELIVERED:
+            return told
+        case WebhookStatus.DEAD:
+            problem = _answer_of(message.last_try)
+            raise PermanentError(
+                f"{state['url']} could not be told: {problem}; see `si-cli webhooks show {message.id}`"
+            )
+        case WebhookStatus.PENDING:
+            return Again({**state, "wait": min(state["wait"] * 2, LONGEST_LOOK)}, delay=state["wait"])
+
+
+async def _sent(task: Mapping[str, Any], outputs: Mapping[str, Any], run_id: int) -> dict[str, Any]:
     settings = current_wiring().settings
     url = str(task["params"].get("url", ""))
-    await check_target(url, settings)
-    run_id = context["run_id"]
-    body = {"type": "goal.task", "task": task["id"], "run_id": run_id, "outputs": input}
+    try:
+        await check_target(url, settings)
+    except InvalidInputError as exc:
+        raise GoalError(exc.field, exc.problem) from exc  # another attempt would not help
+    body = {"type": "goal.task", "task": task["id"], "run_id": run_id, "outputs": outputs}
     message = NewMessage(
         stream=f"goal:{run_id}", url=url, event_type="goal.task", body=body, key=f"{run_id}:{task['id']}"
     )
     sent = await send_webhook(message, settings)
-    return {"url": url, "webhook_id": sent.webhook_id, "message_id": sent.id}
+    return {"message_id": sent.id, "url": url, "wait": FIRST_LOOK}
+
+
+def _answer_of(last: WebhookTry | None) -> str:
+    if last is None:
+        return "it was never tried"
+    return last.error or f"it answered {last.status}"
 
 
 async def http(task: dict[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,17 @@ A function of a task is given, by the names of its parameters: `task` (id, descr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.goals.errors import GoalError
-from soliplex.ingester.goals.task_graph import GATHER, PlannedTask
+from soliplex.ingester.goals.rules import ON_DOCUMENTS
+from soliplex.ingester.goals.task_graph import GATHER, PlannedTask, TaskGraph
 from soliplex.ingester.lib.wf.definitions import ATTEMPTS_IN_JSON, StepDefinition
 from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, imported, keep, kept
@@ -45,6 +49,11 @@ class Functions:
         known = ", ".join(sorted({*self.addresses, *SHIPPED_KINDS}))
         raise GoalError("steps", f"have nothing for task {task['id']!r} of kind {task['kind']!r}; known are: {known}")
 
+    def shipped_kind(self, task: PlannedTask) -> str | None:
+        """The shipped step that does the task, if one does."""
+        module, _, name = (self.of(task)[1] or "").partition(":")
+        return name if module == SHIPPED else None
+
 
 def functions_of(steps: Mapping[str, Function | str] | None, *, is_from_outside: bool = False) -> Functions:
     """The functions that a user gave; a text is an address, or the name of a shipped step."""
@@ -69,6 +78,26 @@ def _checked_address(name: str, address: str) -> str:
         known = ", ".join(SHIPPED_KINDS)
         raise GoalError(f"steps[{name!r}]", f"is {address!r}; give package.module.function, or one of {known}")
     return f"{module}:{function}"
+
+
+def with_whole_paths(graph: TaskGraph, functions: Functions, folder: str | None) -> TaskGraph:
+    """The graph with paths from the root, where they were meant to begin in this folder: workers are in other ones."""
+    if folder is None or functions.is_from_outside:
+        return graph
+    tasks = {
+        name: _with_whole_path(task, folder) if functions.shipped_kind(task) in ON_DOCUMENTS else task
+        for name, task in graph["tasks"].items()
+    }
+    return {**graph, "tasks": tasks}
+
+
+def _with_whole_path(task: PlannedTask, folder: str) -> PlannedTask:
+    path = task["params"].get("path")
+    if not isinstance(path, str) or not path or "\x00" in path:
+        return task  # the shipped step says what is wrong with it
+    with suppress(RuntimeError):  # the home of nobody: as above
+        path = os.path.normpath(Path(folder, Path(path).expanduser()))
+    return {**task, "params": {**task["params"], "path": path}}
 
 
 def step_of(task: PlannedTask, functions: Functions, *, timeout: float) -> StepDefinition:
