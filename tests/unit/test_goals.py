@@ -102,6 +102,20 @@ def test_what_no_rule_understands_is_named_with_what_can_be_said() -> None:
         RuleDecomposer()("ingest ./docs and make coffee")
 
 
+def test_blanks_and_control_characters_say_nothing() -> None:
+    decompose = RuleDecomposer()
+    assert decompose("ingest\n\n ./docs \t then   search for x") == decompose("ingest ./docs then search for x")
+    quoted = decompose('ingest "./my  docs"')
+    assert quoted[0]["params"] == {"path": "./my  docs"}
+    assert decompose("search for \x000\x00")[0]["params"] == {"text": "0"}
+
+
+@pytest.mark.timeout(60)
+def test_a_goal_of_many_blanks_is_read_at_once() -> None:
+    with pytest.raises(GoalError, match="is not understood"):
+        RuleDecomposer()(f"make{' ' * 10_000}coffee{' and' * 1000}{' ' * 1000}x")
+
+
 def _nested(depth: int) -> list[dict[str, Any]]:
     return [{"id": "a", "description": "a", "subtasks": _nested(depth - 1) if depth else []}]
 

@@ -217,7 +217,9 @@ def _without_quotes(text: str) -> tuple[str, list[str]]:
 
     # An apostrophe within a word is none: a quotation begins before a word and ends after one.
     in_quotes = r"\"[^\"]*\"|`[^`]*`|(?<!\S)'[^']*'(?![^\s,;.!])|https?://\S*[^\s,;.!]"
-    return re.sub(in_quotes, taken, text), kept
+    unquoted = re.sub(in_quotes, taken, text.replace("\x00", " "))
+    # Rules try what is between two words in several ways, and many blanks in very many.
+    return " ".join(unquoted.split()), kept
 
 
 def _with_quotes(text: str, kept: Sequence[str]) -> str:

@@ -53,11 +53,12 @@ BY_EXTENSION: Final = {
 _XML_EXTENSIONS: Final = frozenset({".dbk", ".docbook", ".nxml", ".opml", ".xml"})
 """Under these names, a file is XML though it does not begin by saying so."""
 _MARKUP: Final = frozenset({".html", ".htm", ".xhtml", ".xml", ".nxml", ".svg"})
-_HTML: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+# Each comment ends where it first can: else a text of thirty comments could be read in a thousand million ways.
+_HTML: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _XML: Final = re.compile(r"\s*<\?xml\b")
 _XML_ROOT: Final = re.compile(r"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
 _JSON: Final = re.compile(r'\s*(?:\{\s*(?:"|\})|\[\s*(?:["\[{\]]|-?\d|true|false|null))')
-_MAIL: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*:[ \t].*\r?\n(?:[ \t].*\r?\n)*){2,}")
+_MAIL: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*:[ \t].*\n(?:[ \t].*\n)*){2,}")
 _MAIL_HEADERS: Final = re.compile(
     r"^(?:from|to|subject|date|message-id|received|mime-version):", re.IGNORECASE | re.MULTILINE
 )
