@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from soliplex.ingester.lib.parsing import ParseOptions, scratch
+from soliplex.ingester.lib import scratch
+from soliplex.ingester.lib.parsing import ParseOptions
 from soliplex.ingester.lib.parsing.errors import HarmfulDocumentError
 from soliplex.ingester.lib.parsing.files import ParsedFiles
 from soliplex.ingester.lib.wf.errors import HandlerCrashed
@@ -25,7 +26,7 @@ from tests.support.soffice import FakeOffice
 
 BEGIN = """
 import os, sys, tempfile
-from soliplex.ingester.lib.parsing import scratch
+from soliplex.ingester.lib import scratch
 scratch.call("tempfile.mkdtemp", {"prefix": "parse-"})
 print("begun", flush=True)
 sys.stdin.read()

@@ -127,7 +127,7 @@ class MemoryTarget:
             raise FileRefusedError(self.refused[file.path.name])
         sent(file.size)
         self.uploads.append(file.path.name)
-        self.stored[file.uri] = fingerprint(file.path)
+        self.stored[file.uri] = fingerprint(file.bytes_at)
         self.metas[self.stored[file.uri]] = dict(file.meta)
         self.batch_of[file.uri] = batch_id
         self.runs.pop(file.uri, None)

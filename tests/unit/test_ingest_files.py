@@ -191,6 +191,37 @@ def test_what_the_rules_leave_out_is_not_gone(tmp_path: Path) -> None:
     assert gone(tmp_path, *names, rules=everything) == list(names)
 
 
+def test_a_file_in_an_archive_is_gone_if_the_archive_was_looked_into(tmp_path: Path) -> None:
+    make(tmp_path, "a.zip", "copied.tar", "real/c.zip", "folder!/d.md", "was.zip/e.md")
+    (tmp_path / "copied.tar").write_bytes(b"")  # its copying may just have begun
+    (tmp_path / "link.zip").symlink_to(tmp_path / "real" / "c.zip")
+    names = (
+        "a.zip!/x.md",
+        "no.mbox!/000001.eml",
+        "copied.tar!/x.md",
+        "was.zip!/x.md",
+        "link.zip!/x.md",
+        "folder!/x.md",
+    )
+    assert gone(tmp_path, *names) == ["a.zip!/x.md", "no.mbox!/000001.eml", "was.zip!/x.md", "folder!/x.md"]
+    assert gone(tmp_path, "link.zip!/x.md", rules=Rules(follow_links=True)) == ["link.zip!/x.md"]
+
+
+@pytest.mark.parametrize("rules", [Rules(exclude=["*.zip"]), Rules(include=["*.md"]), Rules()])
+def test_a_file_in_an_archive_that_the_rules_leave_out_is_not_gone(tmp_path: Path, rules: Rules) -> None:
+    make(tmp_path, "a.zip", "sub/.b.tar", "made/c.zip")
+    (tmp_path / ".gitignore").write_text("a.zip\n/made/\n")
+    names = ("a.zip!/x.md", "a.zip!/deep/x.md", "gone/a.zip!/x.md", "sub/.b.tar!/x.md", "made/c.zip!/x.md")
+    assert gone(tmp_path, *names, rules=rules) == []
+
+
+def test_what_the_rules_leave_out_of_an_archive_is_not_gone(tmp_path: Path) -> None:
+    make(tmp_path, "a.zip")
+    names = ("a.zip!/drafts/x.md", "a.zip!/.hidden/x.md", "a.zip!/node_modules/x.js", "a.zip!/x.md")
+    assert gone(tmp_path, *names, rules=Rules(exclude=["drafts/"])) == ["a.zip!/x.md"]
+    assert gone(tmp_path, *names, rules=Rules(hidden=True, all_folders=True)) == list(names)
+
+
 def test_what_no_walk_would_name_is_nobodys_to_miss(tmp_path: Path) -> None:
     assert gone(tmp_path, "../elsewhere.md", "sub//b.md", "./c.md") == []
 

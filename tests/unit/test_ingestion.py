@@ -22,6 +22,7 @@ from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.values import Work
 from soliplex.ingester.lib.answers import Waiting
 from soliplex.ingester.lib.errors import IngesterError
+from tests.support.files import zipped
 from tests.support.targets import MemoryTarget
 
 
@@ -509,6 +510,31 @@ async def test_a_sidecar_is_metadata_and_no_document(docs: Path) -> None:
     sidecar.write_text('{"author": "Grace"}')
     assert (await ingest(target, order_for(docs))).changed == 1
     assert {"author": "Grace"} in target.metas.values()
+
+
+async def test_a_sidecar_in_an_archive_is_metadata_and_no_document(docs: Path) -> None:
+    files = {"in/a.pdf.txt": "text", "in/a.pdf.txt.meta.json": '{"author": "Ada"}', "in/lonely.meta.json": "{}"}
+    (docs / "a.zip").write_bytes(zipped(files))
+    target = MemoryTarget()
+    summary = await ingest(target, order_for(docs, paths=[docs / "a.zip"]))
+    assert target.uploads == ["a.pdf.txt", "lonely.meta.json"]
+    assert (summary.sidecars, {"author": "Ada"} in target.metas.values()) == (1, True)
+    (docs / "a.zip").write_bytes(zipped(files | {"in/a.pdf.txt.meta.json": "[1]"}))
+    (failure,) = (await ingest(target, order_for(docs, paths=[docs / "a.zip"]))).failures
+    assert failure.reason == "a.pdf.txt.meta.json: must be a JSON object, not an array"
+
+
+async def test_files_of_an_archive_that_is_left_out_or_cannot_be_read_are_not_deleted(docs: Path) -> None:
+    (docs / "a.zip").write_bytes(zipped({"in/x.txt": "text", "in/y.txt": "more"}))
+    target = MemoryTarget()
+    await ingest(target, order_for(docs))
+    for rules in (Rules(exclude=["*.zip"]), Rules(include=["*.md"])):
+        assert (await ingest(target, order_for(docs, rules=rules))).missing.uris == []
+    (docs / "a.zip").write_bytes(zipped({"in/x.txt": "text"}))
+    assert (await ingest(target, order_for(docs))).missing.uris == [f"{docs.as_posix()}/a.zip!/in/y.txt"]
+    (docs / "a.zip").write_bytes(b"PK\x03\x04 and no more")
+    damaged = await ingest(target, order_for(docs))
+    assert "a.zip: the file is cut off" in (damaged.missing.doubt or "")
 
 
 @pytest.mark.parametrize(

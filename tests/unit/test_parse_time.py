@@ -9,8 +9,9 @@ from typing import Any, override
 
 import pytest
 
+from soliplex.ingester.lib import scratch
 from soliplex.ingester.lib.models import RunStep, loaded
-from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, scratch
+from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions
 from soliplex.ingester.lib.parsing.errors import Harm, OutOfTimeError, ParserGaveUpError
 from soliplex.ingester.lib.parsing.files import About
 from soliplex.ingester.lib.wf.isolation import ProcessPool

@@ -146,6 +146,7 @@ def test_a_name_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("a.zip", zipped(FILES)[:-30]),
+        ("a.zip", bytes(range(256)) * 40),
         ("a.tar", tarred(FILES)[:1_200]),
         ("a.tar", b"no tar at all" * 100),
         ("a.tar.gz", gzip.compress(tarred(FILES))[:-20]),

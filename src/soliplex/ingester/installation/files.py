@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pathspec import GitIgnoreSpec
@@ -25,6 +25,12 @@ GENERATED: Final = frozenset(
 """Folders that programs made for themselves: histories, dependencies and caches."""
 MARKS_OF_GENERATED: Final = ("pyvenv.cfg", "CACHEDIR.TAG")
 """Files by which a virtual environment and a cache are known, whatever their folder is called."""
+BETWEEN: Final = "!"
+"""Stands between the name of an archive and the path inside it, as Java has it."""
+ZIP: Final = ".zip"
+TARS: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
+MBOX: Final = ".mbox"
+_APPLE: Final = "__MACOSX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ def gone_files(root: Path, rules: Rules, uris: Iterable[str]) -> Iterator[str | 
         if path.as_posix() != uri or ".." in path.parts:
             continue  # no walk gives a file such a URI, so something else has uploaded it
         try:
-            is_gone = stat.S_ISDIR(path.lstat().st_mode)
+            is_gone = _is_gone(path, archive_of(path, root))
         except (FileNotFoundError, NotADirectoryError):
             is_gone = True
         except (OSError, ValueError) as error:
@@ -132,6 +138,39 @@ def gone_files(root: Path, rules: Rules, uris: Iterable[str]) -> Iterator[str | 
             continue
         if is_gone and looking.is_looked_for(path):
             yield uri
+
+
+def _is_gone(path: Path, archive: Path | None) -> bool:
+    """Whether there is something else in place of the file: a folder, or an archive in which it was not found.
+
+    FileNotFoundError: there is nothing in its place.
+    """
+    if archive is None:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    there = archive.stat()
+    # An empty file is none of the archives that were looked into: it may be one whose copy has only begun.
+    return there.st_size > 0 or stat.S_ISDIR(there.st_mode)
+
+
+def archive_of(path: Path, root: Path) -> Path | None:
+    """The archive that a path leads into, if it names a file in an archive below the root."""
+    for inner in reversed(path.relative_to(root).parents[:-1]):
+        if inner.name.endswith(BETWEEN) and is_name_of_archive(inner.name.removesuffix(BETWEEN)):
+            return root / inner.with_name(inner.name.removesuffix(BETWEEN))
+    return None
+
+
+def is_name_of_archive(name: str) -> bool:
+    return name.lower().endswith((ZIP, *TARS, MBOX))
+
+
+def why_not_inside(path: PurePosixPath, rules: Rules) -> Why | None:
+    """Why a file in an archive is left out, by its path in there; None if it is taken."""
+    if not rules.all_folders and GENERATED.intersection(path.parts[:-1]):
+        return Why.GENERATED
+    if not rules.hidden and any(part.startswith(".") or part == _APPLE for part in path.parts):
+        return Why.HIDDEN
+    return Why.EXCLUDED if GitIgnoreSpec.from_lines(rules.exclude).match_file(path.as_posix()) else None
 
 
 def fingerprint(path: Path) -> str:
@@ -199,6 +238,11 @@ class _Walk:
 
     def is_looked_for(self, path: Path) -> bool:
         """Whether the walk would have taken a file of this path, which lies below the root, if it were there."""
+        if archive := archive_of(path, self._root):
+            is_link = not self._rules.follow_links and archive.is_symlink()
+            inside = path.relative_to(archive.with_name(archive.name + BETWEEN))
+            is_taken = why_not_inside(PurePosixPath(inside), self._rules) is None
+            return is_taken and not is_link and self.is_looked_for(archive)
         folder, ignores = self._root, self._ignores_above()
         for part in path.relative_to(self._root).parts:
             inner, is_folder = folder / part, folder / part != path

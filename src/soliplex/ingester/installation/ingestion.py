@@ -39,6 +39,7 @@ from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.survey import Survey
 from soliplex.ingester.installation.unpacking import is_archive, unpacked
 from soliplex.ingester.installation.values import Failure, FileRefusedError, GroupProgress, Standing
+from soliplex.ingester.lib.scratch import own_folder
 from soliplex.ingester.lib.validation.checking import has_more_to_say, kind_of
 
 FINDINGS_AT_ONCE: Final = 500
@@ -70,7 +71,9 @@ class Ingestion:
 
     async def run(self) -> Summary:
         began = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="unpacked-", ignore_cleanup_errors=True) as folder:
+        # In a folder that goes even if this process is killed: archives may unpack to gigabytes.
+        own = await asyncio.to_thread(own_folder)
+        with tempfile.TemporaryDirectory(prefix="unpacked-", dir=own, ignore_cleanup_errors=True) as folder:
             self._unpacked = Path(folder)
             try:
                 await self._stages()
@@ -118,6 +121,7 @@ class Ingestion:
     def _with_members(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """The findings, with the files in archives in place of these."""
         for finding in findings:
+            self._interruptible.check()
             if isinstance(finding, LocalFile) and is_archive(finding.path, finding.path.name):
                 yield from unpacked(finding.path, self._unpacked, self._order.rules)
             else:

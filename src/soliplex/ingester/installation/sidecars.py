@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,20 +14,29 @@ from soliplex.ingester.lib.storable import LARGEST_META, checked_name, parse_obj
 SUFFIX: Final = ".meta.json"
 
 
-def with_metadata(files: Iterable[LocalFile]) -> Iterator[LocalFile | Unreadable | Path]:
-    """The files with what their sidecars say; a file whose sidecar is wrong is unreadable; a sidecar is a path."""
+def with_metadata(files: Sequence[LocalFile]) -> Iterator[LocalFile | Unreadable | Path]:
+    """The files with what their sidecars say; a file whose sidecar is wrong is unreadable; a sidecar is a path.
+
+    The files of an archive are given all at once: what lies beside one of them is found among the others.
+    """
+    unpacked = {file.path: file.bytes_at for file in files if file.content is not None}
+
+    def bytes_at(path: Path) -> Path | None:
+        return unpacked.get(path) or (path if path.is_file() else None)
+
     for file in files:
         name = file.path.name
-        if name.endswith(SUFFIX) and name != SUFFIX and file.path.with_name(name.removesuffix(SUFFIX)).is_file():
+        if name.endswith(SUFFIX) and name != SUFFIX and bytes_at(file.path.with_name(name.removesuffix(SUFFIX))):
             yield file.path
             continue
         sidecar = file.path.with_name(f"{name}{SUFFIX}")
-        yield _described(file, sidecar) if sidecar.is_file() else file
+        content = bytes_at(sidecar)
+        yield file if content is None else _described(file, sidecar, content)
 
 
-def _described(file: LocalFile, sidecar: Path) -> LocalFile | Unreadable:
+def _described(file: LocalFile, sidecar: Path, content: Path) -> LocalFile | Unreadable:
     try:
-        with sidecar.open("rb") as opened:
+        with content.open("rb") as opened:
             text = opened.read(4 * LARGEST_META).decode()
         meta = parse_object(sidecar.name, text)
         for name in meta:

@@ -26,33 +26,30 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, cast
 
-from pathspec import GitIgnoreSpec
-
 from soliplex.ingester.installation.files import (
-    GENERATED,
+    BETWEEN,
+    MBOX,
+    ZIP,
     Finding,
     LeftOut,
     LocalFile,
     Rules,
     Unreadable,
     Why,
+    is_name_of_archive,
     reason_of,
+    why_not_inside,
 )
 from soliplex.ingester.lib.errors import IngesterError
-from soliplex.ingester.lib.mime import detect_mime_type
+from soliplex.ingester.lib.mime import UNKNOWN, detect_mime_type
 from soliplex.ingester.lib.mime.containers import DAMAGED
 from soliplex.ingester.lib.validation.archives import Bounds, checked_archive
 
-BETWEEN: Final = "!"
-"""Stands between the name of an archive and the path inside it, as Java has it."""
 LARGEST_MESSAGE: Final = 128 << 20
 LONGEST_NAME: Final = 1_000
 BLOCK: Final = 1 << 20
 LARGEST_SIP: Final = 16 << 20
-_ZIP: Final = "application/zip"
-_TARS: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
-_MBOX: Final = ".mbox"
-_APPLE: Final = "__MACOSX"
+_NO_DOCUMENT: Final = frozenset({"application/zip", UNKNOWN})
 _LINK: Final = 0o120000
 _TYPE_OF_FILE: Final = 0o170000
 _QUOTED_FROM: Final = re.compile(rb">+From ")
@@ -75,14 +72,16 @@ class _Member:
 
 
 def is_archive(file: Path, name: str) -> bool:
-    """Whether a file of this name is looked into. An office document is a ZIP, too, and a document all the same."""
-    small = name.lower()
-    if small.endswith(".zip"):
-        try:
-            return detect_mime_type(file, name) == _ZIP
-        except OSError:  # whoever reads the file next says why it cannot be read
-            return False
-    return small.endswith((*_TARS, _MBOX))
+    """Whether a file of this name is looked into. An office document is a ZIP, too, and a document all the same.
+
+    One that is damaged or cannot be read is an archive, too: looking into it says so.
+    """
+    if not name.lower().endswith(ZIP):
+        return is_name_of_archive(name)
+    try:
+        return detect_mime_type(file, name) in _NO_DOCUMENT
+    except OSError:
+        return True
 
 
 def unpacked(archive: Path, into: Path, rules: Rules) -> list[Finding]:
@@ -111,7 +110,7 @@ def _reason(exc: BaseException) -> str:
 def _taken(archive: Path, member: _Member, copy: Path, rules: Rules) -> Finding:
     inside = _inside(member.name)
     path = archive.with_name(archive.name + BETWEEN) / inside
-    why = member.why_not or _why_not(inside, rules)
+    why = member.why_not or why_not_inside(inside, rules)
     if why is not None:
         return LeftOut(path, why)
     size = _copy(member, copy)
@@ -137,14 +136,6 @@ def _inside(name: str) -> PurePosixPath:
     return path
 
 
-def _why_not(path: PurePosixPath, rules: Rules) -> Why | None:
-    if not rules.all_folders and GENERATED.intersection(path.parts[:-1]):
-        return Why.GENERATED
-    if not rules.hidden and any(part.startswith(".") or part == _APPLE for part in path.parts):
-        return Why.HIDDEN
-    return Why.EXCLUDED if GitIgnoreSpec.from_lines(rules.exclude).match_file(path.as_posix()) else None
-
-
 def _copy(member: _Member, copy: Path) -> int:
     """How many bytes the copy has: no more than the archive has said, whatever comes."""
     left = member.size
@@ -160,10 +151,10 @@ def _copy(member: _Member, copy: Path) -> int:
 @contextmanager
 def _members(archive: Path) -> Generator[Iterator[_Member]]:
     name = archive.name.lower()
-    if name.endswith(".zip"):
+    if name.endswith(ZIP):
         with checked_archive(archive) as opened:
             yield _in_zip(opened)
-    elif name.endswith(_MBOX):
+    elif name.endswith(MBOX):
         with archive.open("rb") as file:
             yield _in_mailbox(file)
     else:

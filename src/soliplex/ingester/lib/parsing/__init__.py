@@ -9,7 +9,6 @@
     serve/           docling on servers
     pages.py         long documents in parts, and the parts put together again
     formats.py       kinds of documents
-    scratch.py       temporary files of processes that may be killed
 
 Owns the way from bytes to a DoclingDocument. Knows no storage, no steps and no chunks. What runs in this process may
 crash or hang on documents made for it: the engine calls it in a process that can be killed.

@@ -15,9 +15,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from soliplex.ingester.lib import scratch
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import RunStep
-from soliplex.ingester.lib.parsing import scratch
 from soliplex.ingester.lib.parsing.errors import (
     Harm,
     HarmfulDocumentError,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import httpx
 
-from soliplex.ingester.lib.parsing import scratch
+from soliplex.ingester.lib import scratch
 from soliplex.ingester.lib.parsing.documents import of_paragraphs, title_of, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParserGaveUpError, ParserUnavailableError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
