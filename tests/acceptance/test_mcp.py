@@ -157,6 +157,7 @@ async def test_an_assistant_asks_a_server_over_http_with_the_key(tmp_path: Path,
             assert passage["headings"] == ["Bread"]
             assert "Unknown tool" in await refusal(client, "ingest", path="/etc")
         assert [post(url), post(url, Authorization="Bearer wrong")] == [401, 401]
+        assert post(url, Large="x" * (100 << 10)) == 431
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert process.stdout is not None
@@ -202,6 +203,18 @@ async def test_the_key_is_asked_for_wherever_one_is_set() -> None:
             assert await asyncio.to_thread(post, f"{url}/mcp") == 401
             async with connected(f"{url}/mcp", KEY) as client:
                 assert await call(client, "list_sources") == []
+
+
+async def test_a_message_that_does_not_come_on_is_not_waited_for() -> None:
+    async with Ingester() as ingester:
+        impatient = load_settings(request_body_timeout_seconds=0.1)
+        app: Any = http_app(mcp_server(ingester, AllowedFolders([])), impatient, "127.0.0.1")
+        async with serving_here(app) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+            kinds = "Content-Type: application/json\r\nAccept: application/json, text/event-stream"
+            writer.write(f"POST /mcp HTTP/1.1\r\nHost: localhost\r\n{kinds}\r\nContent-Length: 9\r\n\r\n{{".encode())
+            assert (await reader.readline()).split()[1] == b"408"
+            writer.close()
 
 
 def test_folders_are_kept_to_whatever_the_path_looks_like(tmp_path: Path) -> None:

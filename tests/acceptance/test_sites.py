@@ -112,6 +112,25 @@ async def test_a_get_that_changes_something_obeys_the_same_checks(method: str, s
                 assert answer.status_code == 404, answer.text
 
 
+@pytest.mark.parametrize("path", [f"{A}/lancedb/vacuum?db=none", f"{A}/document/validate_storage?batch_id=404"])
+async def test_a_browser_that_does_not_say_where_a_get_comes_from_changes_nothing(path: str) -> None:
+    """On plain HTTP beyond loopback, a page makes browsers say nothing by `Referrer-Policy: no-referrer`."""
+    browser = {
+        "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+        "Host": "10.0.0.7:8000",
+    }
+    async with running_client() as client:
+        refused = await client.get(path, headers=browser)
+        assert (refused.status_code, "POST" in refused.json()["error"]) == (403, True)
+        assert (await client.get(path, headers=browser | {"Sec-Fetch-Site": "same-origin"})).status_code == 404
+        assert (await client.get(path, headers=browser | {"Referer": "http://10.0.0.7:8000/docs"})).status_code == 404
+        assert (await client.post(path, headers=browser | {"Origin": "http://10.0.0.7:8000"})).status_code == 404
+    async with running_client(api_key_enabled=True, api_key=KEY) as client:
+        assert (await client.get(path, headers=browser | {"Authorization": f"Bearer {KEY}"})).status_code == 404
+    async with running_client(allowed_origins=("*",)) as client:
+        assert (await client.get(path, headers=browser)).status_code == 404
+
+
 async def test_a_page_of_another_origin_may_still_be_linked_from() -> None:
     """A link to the documentation, or to a list, changes nothing."""
     async with running_client() as client:

@@ -1,7 +1,8 @@
 """The tools over HTTP, for who has the key.
 
 The checks are those of the HTTP server: pages of other sites are refused by their Host and Origin (`server/sites.py`),
-and so is whoever does not show the key where one is set (`server/auth.py`).
+and so is whoever does not show the key where one is set (`server/auth.py`). Heads that are large or slow end the
+connection (`server/connections.py`), bodies that do not come on end the request (`server/bodies.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from starlette.types import ASGIApp
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.meanwhile import meanwhile
 from soliplex.ingester.server.auth import Authentication
+from soliplex.ingester.server.bodies import BodyPace
+from soliplex.ingester.server.connections import BoundedConnection
 from soliplex.ingester.server.sites import Hosts, Origins, Served
 
 PATH: Final = "/mcp"
@@ -35,6 +38,8 @@ def http_app(server: MCPServer, settings: Settings, host: str) -> ASGIApp:
     # Clients act with the key that this process shows to a server: so where there is a key, they must show it, too.
     asking = settings.model_copy(update={"api_key_enabled": settings.api_key is not None})
     served = Served(host=host)
+    # How large a body may be, the package itself bounds.
+    app = BodyPace(app, settings=asking)
     app = Origins(app, settings=asking, served=served)
     app = Authentication(app, settings=asking)
     return Hosts(app, settings=asking, served=served)
@@ -46,6 +51,7 @@ async def serve_http(
     """Serve until the event says to stop."""
     config = uvicorn.Config(
         http_app(server, settings, host),
+        http=BoundedConnection,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -97,6 +97,15 @@ class ForeignOriginError(IngesterError):
         self.origin = origin
 
 
+class SilentBrowserError(IngesterError):
+    """A browser sends a GET that would change something, and does not say for which page."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this browser does not say for which page it sends this, and it would change something; send a POST"
+        )
+
+
 class RateLimitedError(IngesterError):
     """The client sends more than it may."""
 
@@ -117,6 +126,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     MissingScopeError: HTTPStatus.FORBIDDEN,
     ForeignHostError: HTTPStatus.FORBIDDEN,
     ForeignOriginError: HTTPStatus.FORBIDDEN,
+    SilentBrowserError: HTTPStatus.FORBIDDEN,
     ProtectedParameterSetError: HTTPStatus.FORBIDDEN,
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,

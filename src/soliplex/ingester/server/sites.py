@@ -26,12 +26,14 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from soliplex.ingester.lib.config import ServerSettings
-from soliplex.ingester.server.access import changes_state
+from soliplex.ingester.server.access import SAFE_METHODS, changes_state
 from soliplex.ingester.server.auth import caller_of
-from soliplex.ingester.server.errors import ForeignHostError, ForeignOriginError, refuse
+from soliplex.ingester.server.errors import ForeignHostError, ForeignOriginError, SilentBrowserError, refuse
 
 LOOPBACK: Final = "localhost"
 ANY: Final = "*"
+_BROWSERS: Final = "Mozilla/"
+"""How the User-Agent of every browser begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class Origins:
 
     `Sec-Fetch-Site` decides where a browser sends it: it cannot be wrong, not even behind a proxy that changes the
     Host. Browsers leave it out on plain HTTP beyond loopback: then the Origin must be that of the Host, and where that
-    is missing too, as with a GET, the Referer's.
+    is missing too, as with a GET, the Referer's. A browser that says none of the three was told by a page to keep
+    silent; a browser is known by its User-Agent, which no page can change for a request to another site.
     """
 
     def __init__(self, app: ASGIApp, *, settings: ServerSettings, served: Served) -> None:
@@ -113,6 +116,9 @@ class Origins:
             if not self._may_change(headers):
                 await refuse(ForeignOriginError(_origin(headers)), scope, receive, send)
                 return
+            if scope["method"] in SAFE_METHODS and self._hides_its_page(headers):
+                await refuse(SilentBrowserError(), scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
     def _may_change(self, headers: Headers) -> bool:
@@ -122,6 +128,11 @@ class Origins:
         if site is not None:
             return site in {"same-origin", "none"}
         return origin is None or _authority(origin) in self._own_authorities(headers)
+
+    def _hides_its_page(self, headers: Headers) -> bool:
+        """Whether a browser does not say for which page it sends this. With anything but a GET, all of them say it."""
+        is_told = _origin(headers) is not None or "sec-fetch-site" in headers or ANY in self._allowed
+        return not is_told and headers.get("user-agent", "").startswith(_BROWSERS)
 
     def _own_authorities(self, headers: Headers) -> set[str]:
         """`host:port` as the browser knows it. The scheme is left out: TLS may end at a proxy that does not tell."""
