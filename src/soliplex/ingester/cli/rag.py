@@ -230,20 +230,29 @@ _NOTHING_DONE = {"repaired": False, "run_group_ids": [], "stored_again": 0, "del
 
 
 def _tell_more(found: Sequence[dict[str, Any]], *, repair: bool) -> None:
-    from soliplex.ingester.cli.output import counted
-
     for row in found:
         for problem in row["problems"]:
             echo(f"{row['database']}: {problem}", err=True)
-        if row["repaired"]:
-            done = [f"deleted {counted(row['deleted'], 'document')}"] if row["deleted"] else []
-            if row["run_group_ids"]:
-                groups = "; ".join(f"si-cli status {group_id}" for group_id in row["run_group_ids"])
-                stored = counted(row["stored_again"], "document")
-                done.append(f"{stored} will be stored again by a worker (`si-cli worker --drain`); see {groups}")
+        if done := _done_about(row):
             echo(f"{row['database']}: {', and '.join(done)}")
         elif row["problems"] and not repair and row["documents"] is not None:
             echo(f"to mend it: si-cli verify-db {row['database']} --repair", err=True)
+
+
+def _done_about(row: dict[str, Any]) -> list[str]:
+    """What was done about the problems of a database, whether or not it was all."""
+    from soliplex.ingester.cli.output import counted
+
+    done: list[str] = []
+    if row["deleted"]:
+        done.append(f"deleted {counted(row['deleted'], 'document')}")
+    if row["run_group_ids"]:
+        groups = "; ".join(f"si-cli status {group_id}" for group_id in row["run_group_ids"])
+        stored = counted(row["stored_again"], "document")
+        done.append(f"{stored} will be stored again by a worker (`si-cli worker --drain`); see {groups}")
+    if row["placed"]:
+        done.append(f"corrected where {counted(row['placed'], 'document')} is said to live")
+    return done
 
 
 async def _existing(name: str) -> str:

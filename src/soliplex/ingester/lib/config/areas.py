@@ -389,7 +389,8 @@ class ServerSettings(BaseSettings):
     production_mode: bool = Field(default=False, description="Refuse to start without authentication.")
     api_key_enabled: bool = Field(
         default=False,
-        description="Ask every request, but for `/health` and `/health/ready`, for `Authorization: Bearer API_KEY`.",
+        description="Ask every request for `Authorization: Bearer KEY` with API_KEY or a named key, or for the cookie "
+        "of a browser that has logged in; but for health, and for pages and files that are the same on every server.",
     )
     api_key: Secret | None = Field(
         default=None,
