@@ -97,6 +97,24 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
     assert names.asked == [("example.com", 443)]
 
 
+async def test_a_server_that_does_not_answer_at_one_of_its_addresses_is_asked_at_the_next() -> None:
+    asked = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.url.host} {request.read().decode()}")
+        if request.url.host != PUBLIC:
+            raise httpx.ConnectError("no route", request=request)
+        return httpx.Response(200)
+
+    names = Names(both_com=["2606:4700::1111", "8.8.8.8", PUBLIC], far_com=["8.8.8.8", "8.8.4.4"])
+    gate = GuardedTransport(httpx.MockTransport(answer), allow_private=False, resolver=names)
+    async with httpx.AsyncClient(transport=gate) as client:
+        assert (await client.post("https://both.com/", content=b"body")).is_success
+        with pytest.raises(httpx.ConnectError):
+            await client.post("https://far.com/", content=b"")
+    assert asked == ["2606:4700::1111 body", "8.8.8.8 body", f"{PUBLIC} body", "8.8.8.8 ", "8.8.4.4 "]
+
+
 async def test_a_name_with_one_private_address_is_refused() -> None:
     net = Net(Names(trick_com=[PUBLIC, "10.0.0.1"]))
     with pytest.raises(ForbiddenAddressError, match=r"trick\.com is not at a public address.*ALLOW_PRIVATE_ADDRESSES"):

@@ -29,6 +29,8 @@ type Address = IPv4Address | IPv6Address
 type Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MOST_REDIRECTS: Final = 5
+MOST_ADDRESSES: Final = 4
+"""Of a host that are tried one after the other."""
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0
 """Longest that a server may say nothing."""
@@ -118,22 +120,20 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        host = request.url.host
-        address = await self._checked_address(request, host)
-        pinned = httpx.Request(
-            request.method,
-            request.url.copy_with(host=address),
-            headers=request.headers,
-            stream=request.stream,
-            extensions={**request.extensions, "sni_hostname": host},
-        )
-        return await self._inner.handle_async_request(pinned)
+        *others, last = await self._checked_addresses(request)
+        for address in others:
+            # A machine without IPv6, or a server that listens at one of its addresses only: nothing was sent yet.
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await self._inner.handle_async_request(_pinned(request, address))
+        return await self._inner.handle_async_request(_pinned(request, last))
 
     @override
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def _checked_address(self, request: httpx.Request, host: str) -> str:
+    async def _checked_addresses(self, request: httpx.Request) -> Sequence[str]:
+        """Where to connect to: the addresses of the host, all of which may be talked to, in the order of trying."""
+        host = request.url.host
         usual_port = USUAL_PORTS.get(request.url.scheme)
         if usual_port is None:  # a redirect may lead anywhere
             raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is not http", request=request)
@@ -145,7 +145,20 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError(f"the host {host!r} is not known", request=request) from exc
         if not self._allow_private:
             see_allowed(host, addresses, self._exempt)
-        return addresses[0]
+        if not addresses:
+            raise httpx.ConnectError(f"the host {host!r} has no address", request=request)
+        return addresses[:MOST_ADDRESSES]
+
+
+def _pinned(request: httpx.Request, address: str) -> httpx.Request:
+    """The request to this address; TLS and the Host header keep the name."""
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )
 
 
 def see_allowed(host: str, addresses: Sequence[str], exempt: Exempt = NONE_EXEMPT) -> None:
