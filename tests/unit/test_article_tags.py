@@ -39,7 +39,7 @@ async def test_a_language_model_chooses_from_the_closed_set() -> None:
     found = await tagger.tags_of(BEES, "en")
 
     assert (found.tags, found.by) == (("Beekeeping",), TaggedBy.LLM)
-    assert "Beekeeping; Trains" in chat.system
+    assert '["Beekeeping", "Trains"]' in chat.system
     assert chat.system.endswith("Be strict.")
 
 
@@ -47,6 +47,27 @@ async def test_a_language_model_chooses_from_the_closed_set() -> None:
 def test_an_answer_that_breaks_the_rules_does_not_fit(tags: Any) -> None:
     with pytest.raises(ValidationError):
         answer_model(TagRules(("Beekeeping", "Trains"), maxtags=2)).model_validate({"tags": tags})
+
+
+@pytest.mark.parametrize(
+    ("answered", "meant"),
+    [
+        ("honey bee", "Honey  bee"),
+        ("Honey bee", "Honey  bee"),
+        ("CAFE\u0301", "Caf\u00e9"),
+        ("US", "US"),
+        ("us", "us"),
+        ("one; two", "one; two"),
+    ],
+)
+def test_a_tag_of_the_closed_set_is_known_however_a_model_spells_it(answered: str, meant: str) -> None:
+    rules = TagRules(("Honey  bee", "Caf\u00e9", "US", "us", "one; two"))
+    assert answer_model(rules).model_validate({"tags": [answered]}).tags == [meant]
+
+
+def test_a_free_tag_that_no_database_stores_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no text may hold"):
+        answer_model(TagRules()).model_validate({"tags": ["a\u0000b"]})
 
 
 def test_none_of_a_closed_set_may_fit_but_a_free_tag_there_is_always() -> None:

@@ -7,7 +7,9 @@ given that are nearest in meaning, and free tags are phrases of the article's ow
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.llm import Asks
+from soliplex.ingester.lib.storable import unstorable_in
 from soliplex.ingester.segmenter.articles import Article
 from soliplex.ingester.segmenter.keyphrases import keyphrases
 from soliplex.ingester.segmenter.topics import Embed
@@ -121,17 +124,22 @@ class TagAnswer(BaseModel):
 
 def answer_model(rules: TagRules) -> type[TagAnswer]:
     """The answer that fits the rules; one that does not fit is refused when it is read, with the reason."""
-    allowed = {tag.casefold(): tag for tag in rules.usetags}
+    # As it is spelled goes before what is alike.
+    allowed = {_alike(tag): tag for tag in reversed(rules.usetags)} | {tag: tag for tag in rules.usetags}
+
+    def meant(tag: str) -> str | None:
+        return allowed.get(tag) or allowed.get(_alike(tag)) if allowed else " ".join(tag.split())
 
     def check(tags: list[str]) -> list[str]:
-        cleaned = [" ".join(tag.split()) for tag in tags]
-        strangers = [tag for tag in cleaned if allowed and tag.casefold() not in allowed]
+        cleaned = [found for tag in tags if (found := meant(tag)) is not None]
         # The kind of an error is what a model is told when it is asked to repair its answer.
-        if strangers:
+        if len(cleaned) < len(tags):
             raise PydanticCustomError("tag_outside_the_list_of_allowed_tags", "tags must come from the list")
         if not all(0 < len(tag) <= LONGEST_TAG for tag in cleaned):
             raise PydanticCustomError("tag_empty_or_too_long", "a tag is empty or too long")
-        return list(dict.fromkeys(allowed.get(tag.casefold(), tag) for tag in cleaned))
+        if any(unstorable_in(tag) for tag in cleaned):
+            raise PydanticCustomError("tag_with_characters_of_no_text", "a tag holds what no text may hold")
+        return list(dict.fromkeys(cleaned))
 
     extra: dict[str, JsonValue] = {"items": {"type": "string", "enum": list(rules.usetags)}} if rules.usetags else {}
     tags = Field(max_length=rules.maxtags, min_length=0 if rules.usetags else 1, json_schema_extra=extra)
@@ -139,12 +147,17 @@ def answer_model(rules: TagRules) -> type[TagAnswer]:
     return create_model("Tags", __base__=TagAnswer, __validators__=validators, tags=(list[str], tags))
 
 
+def _alike(tag: str) -> str:
+    """What tags have in common that differ in capitals, spaces or the way in which letters are encoded."""
+    return " ".join(unicodedata.normalize("NFKC", tag).casefold().split())
+
+
 def instructions(rules: TagRules) -> str:
     """What a language model is told about the tags it may give."""
     choice = "Tags are short phrases that a reader would look for."
     if rules.usetags:
-        choice = "Choose from this list only, spelled as it is there, and give none where none fits: "
-        choice += "; ".join(rules.usetags) + "."
+        listed = json.dumps(rules.usetags, ensure_ascii=False)
+        choice = f"Choose from this list only, spelled as it is there, and give none where none fits: {listed}."
     asked = _SYSTEM.format(maxtags=rules.maxtags, tags="tag" if rules.maxtags == 1 else "tags", choice=choice)
     return f"{asked}\n\n{rules.extra_instructions}".strip()
 
