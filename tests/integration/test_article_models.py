@@ -49,10 +49,14 @@ async def test_a_model_that_keeps_to_its_own_tags_gives_none(server: ChatServer)
 
 
 async def test_a_language_is_told_here_where_the_model_is_silent_or_broken(server: ChatServer) -> None:
-    settings = settings_for(server, language_detect_llm_timeout_seconds=0.2)
+    settings = settings_for(server)
     async with open_language_chain(settings, open_chat(settings)) as chain:
-        server.answers += ['{"language": "nl"}', Silence(), Failure(400), "nonsense", "nonsense"]
-        found = [await chain.language_of(ARTICLE.body) for _ in range(4)]
+        server.answers += ['{"language": "nl"}', Failure(400), "nonsense", "nonsense"]
+        found = [await chain.language_of(ARTICLE.body) for _ in range(3)]
+    hasty = settings_for(server, language_detect_llm_timeout_seconds=0.2)
+    async with open_language_chain(hasty, open_chat(hasty)) as chain:
+        server.answers += [Silence()]
+        found.append(await chain.language_of(ARTICLE.body))
 
     assert [(each.code, each.stage) for each in found] == [("nl", Stage.LLM), *[("de", Stage.LOCAL)] * 3]
     assert all(each.problems[0].startswith("llm: ") for each in found[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.language import known_code, language_of
@@ -60,6 +62,28 @@ async def test_where_the_language_model_does_not_tell_the_detector_here_is_asked
 
     assert (found.code, found.stage) == ("de", Stage.LOCAL)
     assert found.problems[0].startswith("llm: ")
+
+
+class Busy(Answering):
+    """Has others to ask about first."""
+
+    async def ask_for[T: BaseModel](
+        self,
+        *,
+        use: str,
+        system: str,
+        user: str,
+        timeout: timedelta,  # noqa: ASYNC109  as Asks has it
+        answer: type[T],
+    ) -> T:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        return await super().ask_for(use=use, system=system, user=user, timeout=timeout, answer=answer)
+
+
+async def test_the_time_of_a_question_does_not_run_while_others_are_asked() -> None:
+    chain = LanguageChain(chat=Busy({"language": "fr"}), chat_timeout=timedelta(microseconds=1))
+    assert (await chain.language_of(GERMAN)).stage is Stage.LLM
 
 
 async def test_where_nobody_tells_the_default_is_taken() -> None:

@@ -110,17 +110,10 @@ class LanguageChain:
 
     async def _ask_chat(self, text: str) -> str | None:
         assert self.chat is not None
-        try:
-            async with asyncio.timeout(self.chat_timeout.total_seconds()):
-                found = await self.chat.ask_for(
-                    use="language",
-                    system=_SYSTEM,
-                    user=sample(text, SENT),
-                    timeout=self.chat_timeout,
-                    answer=LanguageAnswer,
-                )
-        except TimeoutError as exc:
-            raise _TooLateError(self.chat_timeout) from exc
+        # The client keeps the time: it counts from when the question is sent, not while other articles are asked about.
+        found = await self.chat.ask_for(
+            use="language", system=_SYSTEM, user=sample(text, SENT), timeout=self.chat_timeout, answer=LanguageAnswer
+        )
         return known_code(found.language)
 
 
