@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -15,13 +18,15 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.operations import cleanup_orphans, delete_documents
 from soliplex.ingester.lib.storage import get_artifacts
+from soliplex.ingester.lib.wf import references
 from soliplex.ingester.lib.wf.extensions import tidy
 from soliplex.ingester.lib.wf.operations import Retention, prune_history
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from soliplex.ingester.lib.wf.views import Paging
 from soliplex.ingester.lib.workflow import parsing
-from soliplex.ingester.segmenter.jobs import views
+from soliplex.ingester.segmenter.jobs import callbacks, handlers, views
 from soliplex.ingester.segmenter.jobs.changing import cancel_job, delete_job, retry_job
+from soliplex.ingester.segmenter.jobs.describing import Description
 from soliplex.ingester.segmenter.jobs.options import JobOptions
 from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
 from tests.support.documents import pieces
@@ -71,6 +76,7 @@ async def test_a_document_becomes_articles_and_the_job_tells_all_about_it(worker
         "harbours.md",
         len(THREE),
     )
+    assert document.lang == "en"
     articles = (await views.list_segments(job.documentid)).segments
     assert [article.ordinal for article in articles] == list(range(len(articles)))
     assert "".join(article.body for article in articles).split() == THREE.decode().split()
@@ -168,3 +174,70 @@ async def test_articles_and_document_of_a_job_go_when_its_run_is_pruned(worker: 
     assert await scalar("SELECT count(*) FROM segment WHERE document_id = :id", id=old.documentid) == 0
     assert (await ended(young)).status is JobStatus.COMPLETED, "a job that has its run keeps its document"
     assert (await views.list_segments((await views.get_job(young)).documentid)).segments
+
+
+CALLED_BACK = SMALL.model_copy(update={"callbackurl": "http://127.0.0.1:9/nobody"})
+
+
+async def messages_of(job_id: str) -> list[dict[str, Any]]:
+    """What was written for the receiver, in its order."""
+    query = "SELECT body FROM webhookmessage WHERE stream = :stream ORDER BY sequence"
+    return [json.loads(body) for (body,) in await rows_of(query, stream=f"segmenter:{job_id}")]
+
+
+async def told_the_end(job_id: str) -> list[dict[str, Any]]:
+    """The messages, once the last of them says how the job ended."""
+    final = (await views.get_job(job_id)).status.value
+
+    async def is_told() -> bool:
+        return [message["status"] for message in await messages_of(job_id)][-1:] == [final]
+
+    await eventually(is_told, "the end is told")
+    return await messages_of(job_id)
+
+
+async def test_articles_that_are_too_many_for_the_last_message_are_all_told_once(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "LARGEST", 1500)
+    job = await ended(await started(options=CALLED_BACK))
+    messages = await told_the_end(job.id)
+    assert [message["status"] for message in messages].count("COMPLETED") == 1
+    told = [article["id"] for message in messages for article in message["segments"]]
+    articles = (await views.list_segments(job.documentid)).segments
+    assert sorted(told) == [article.id for article in articles]
+    assert len(articles) > 2
+
+
+async def test_an_article_that_was_told_of_untagged_is_told_of_again_when_a_retry_has_tagged_it(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "LARGEST", 1500)
+    begun = asyncio.Event()
+
+    async def never(*_: object) -> Description:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with monkeypatch.context() as blocked:
+        blocked.setattr(handlers, "describe", never)
+        job_id = await started(options=CALLED_BACK)
+        await begun.wait()
+        await cancel_job(job_id)
+        before = await told_the_end(job_id)
+    assert [article["tags"] for message in before for article in message["segments"]] == [[], [], []]
+    await retry_job(job_id)
+    assert (await ended(job_id)).status is JobStatus.COMPLETED
+    after = (await told_the_end(job_id))[len(before) :]
+    assert [len(article["tags"]) for message in after for article in message["segments"]] == [1, 1, 1]
+
+
+async def test_what_is_unusual_is_told_though_the_list_of_articles_is_too_large_for_its_row(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "LARGE", 100)
+    job = await ended(await started(options=JobOptions(article_size="small", maxsize=24)))
+    assert job.status is JobStatus.COMPLETED
+    (warning,) = job.warnings
+    assert "longer than maxsize 24" in warning

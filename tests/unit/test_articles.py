@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.segmenter import Article, PageMark, Sizes, cut_into_articles, page_marks, warnings_about
+from soliplex.ingester.segmenter import Article, PageMark, Sizes, cut_into_articles, page_marks, warning_about
 from soliplex.ingester.segmenter.sentences import sentence_ends
 from soliplex.ingester.segmenter.sizes import size_of
 from soliplex.ingester.segmenter.titles import made_of_text
@@ -166,8 +166,19 @@ def test_a_sentence_longer_than_maxsize_stays_whole_and_is_told_of() -> None:
     articles = cut("Short one. " + "word " * 5000 + "end. Short again.", sizes)
 
     assert [article.size > 200 for article in articles].count(True) == 1
-    (warning,) = warnings_about(articles, sizes)
-    assert "more than maxsize 200" in warning
+    (long,) = [article for article in articles if article.size > 200]
+    warning = warning_about(articles, sizes)
+    assert warning is not None
+    assert f"longer than maxsize 200: article {long.ordinal} (" in warning
+    assert warning_about(cut("Short.", sizes), sizes) is None
+
+
+def test_a_warning_stays_short_however_many_articles_are_too_long() -> None:
+    sizes = Sizes(target=10, maxsize=10)
+    warning = warning_about(cut("\n\n".join(["aVeryLongWordThatIsNeverCut"] * 1000), sizes), sizes)
+    assert warning is not None
+    assert "995 more" in warning
+    assert len(warning) < 1500
 
 
 def topics_by_first_word(texts: Sequence[str]) -> NDArray[np.float32]:

@@ -9,7 +9,8 @@ import pytest
 from soliplex.ingester.lib.answers import DocumentStatus, JobSegment, JobStatus
 from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.lib.enums import RunStatus, SegmentStatus
-from soliplex.ingester.segmenter.jobs.callbacks import body_of, is_due
+from soliplex.ingester.lib.webhooks import LARGEST_BODY, NewMessage
+from soliplex.ingester.segmenter.jobs.callbacks import body_of, is_due, portions
 from soliplex.ingester.segmenter.jobs.options import (
     BadFieldError,
     JobOptions,
@@ -79,12 +80,12 @@ def test_a_receiver_is_told_of_progress_a_few_times_whatever_the_number_of_artic
     assert sum(is_due(done, total) for done in range(1, total + 1)) <= min(total, 8)
 
 
-def test_a_message_holds_what_the_interface_says() -> None:
-    segment = JobSegment(
-        id=7,
+def an_article(number: int = 0, body: str = "text") -> JobSegment:
+    return JobSegment(
+        id=7 + number,
         documentid=1,
         status=SegmentStatus.COMPLETED,
-        body="text",
+        body=body,
         pagenr=2,
         group="A > B",
         title="B",
@@ -93,14 +94,44 @@ def test_a_message_holds_what_the_interface_says() -> None:
         created=MOMENT,
         updated=MOMENT,
         timeit=5,
-        ordinal=0,
+        ordinal=number,
     )
-    body = body_of(JobStatus.PROCESSING, 62, [segment])
+
+
+def test_a_message_holds_what_the_interface_says() -> None:
+    body = body_of(JobStatus.PROCESSING, 62, [an_article()])
     assert (body["status"], body["progress"]) == ("PROCESSING", 62)
     assert list(body["segments"][0]) == [
         *("id", "pagenr", "topic", "title", "body", "group", "tags", "lang", "ordinal", "created", "updated")
     ]
     assert body["segments"][0]["topic"] == "sea"
+
+
+def test_articles_that_are_too_many_for_a_message_go_in_several_in_their_order() -> None:
+    megabyte = "x" * (1 << 20)
+    articles = [an_article(number, megabyte) for number in range(20)]
+    found = portions(articles)
+    assert [each for portion in found for each in portion] == articles
+    assert [len(portion) for portion in found] == [7, 7, 6]
+    assert portions([]) == []
+
+
+def test_what_makes_a_message_large_is_all_of_its_json() -> None:
+    tiny = [an_article(number, "x") for number in range(50_000)]
+    assert len(portions(tiny)) > 1
+    controls = an_article(0, "\x01" * (2 << 20))
+    assert [len(each) for each in portions([controls, controls])] == [1, 1]
+
+
+def test_an_article_that_no_message_can_hold_is_told_of_without_its_body() -> None:
+    large, rest = an_article(0, "x" * LARGEST_BODY), an_article(1)
+    assert portions([large, rest]) == [[large, rest]]
+    body = body_of(JobStatus.COMPLETED, 100, [large, rest])
+    assert [(told["id"], told["title"], told["body"]) for told in body["segments"]] == [
+        (7, "B", None),
+        (8, "B", "text"),
+    ]
+    NewMessage(stream="s", url="https://example.org", event_type="t", body=body)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +201,9 @@ def test_a_type_that_the_sender_names_must_be_that_of_the_bytes_unless_it_is_a_t
     with pytest.raises(BadFieldError, match="enable_ocr"):
         checked_type(JobOptions(), "image/png")
     assert checked_type(JobOptions(enable_ocr=True), "image/png") == "image/png"
+    assert checked_type(JobOptions(enable_ocr=True), "image/jpx") == "image/jpx"
+    assert checked_type(JobOptions(), "text/x-org") == "text/x-org"
+    assert checked_type(JobOptions(doctype="txt"), "text/x-typst") == "text/plain"
 
 
 def test_options_that_come_as_texts_are_read_and_the_first_wrong_one_is_named() -> None:

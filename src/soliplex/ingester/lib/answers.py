@@ -426,6 +426,8 @@ class JobDocument:
     filename: str
     filesize: int
     mimetype: str
+    lang: str | None = None
+    """That most of its text is in, once it is PROCESSED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ services that a language or tags may be asked of, which are passed in.
 
 from __future__ import annotations
 
-from soliplex.ingester.segmenter.articles import Article, cut_into_articles, warnings_about
+from soliplex.ingester.segmenter.articles import Article, cut_into_articles, warning_about
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_marks
 from soliplex.ingester.segmenter.sizes import ArticleSize, Sizes
 from soliplex.ingester.segmenter.topics import Embed
@@ -25,5 +25,5 @@ __all__ = [
     "local_embed",
     "local_sentence_embed",
     "page_marks",
-    "warnings_about",
+    "warning_about",
 ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from soliplex.ingester.segmenter.packing import chosen_starts
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_at
@@ -19,6 +20,9 @@ from soliplex.ingester.segmenter.sizes import Sizes, size_of
 from soliplex.ingester.segmenter.titles import group_of, title_of
 from soliplex.ingester.segmenter.topics import Embed, topic_starts
 from soliplex.ingester.segmenter.units import Unit, units_of
+
+_NAMED: Final = 5
+"""Articles that a warning names: of a long document they may be thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,17 @@ def cut_into_articles(
     ]
 
 
-def warnings_about(articles: Sequence[Article], sizes: Sizes) -> list[str]:
+def warning_about(articles: Sequence[Article], sizes: Sizes) -> str | None:
     """What a reader should know: which articles are longer than was asked for, since nothing in them may be cut."""
-    return [
-        f"article {article.ordinal} ({article.title!r}) has {article.size} characters, more than maxsize "
-        f"{sizes.maxsize}: it is a single table, list item, code block or sentence"
-        for article in articles
-        if article.size > sizes.maxsize
-    ]
+    longer = [article for article in articles if article.size > sizes.maxsize]
+    if not longer:
+        return None
+    named = [f"{each.ordinal} ({each.title!r}, {each.size} characters)" for each in longer[:_NAMED]]
+    more = [f"{len(longer) - _NAMED} more"] if len(longer) > _NAMED else []
+    return (
+        f"longer than maxsize {sizes.maxsize}: article {', '.join([*named, *more])}; "
+        "each is a single table, list item, code block or sentence"
+    )
 
 
 def _article(markdown: str, ordinal: int, units: Sequence[Unit], pages: Sequence[PageMark]) -> Article:

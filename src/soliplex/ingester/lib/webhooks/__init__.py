@@ -33,12 +33,13 @@ from soliplex.ingester.lib.webhooks.enqueueing import (
     prepare_sending,
     send_webhook,
 )
-from soliplex.ingester.lib.webhooks.messages import NewMessage
+from soliplex.ingester.lib.webhooks.messages import LARGEST_BODY, NewMessage
 from soliplex.ingester.lib.webhooks.redelivering import redeliver, redeliver_dead
 from soliplex.ingester.lib.webhooks.targets import check_target
 from soliplex.ingester.lib.webhooks.viewing import get_webhook, list_webhooks
 
 __all__ = [
+    "LARGEST_BODY",
     "WEBHOOK_STEPS",
     "Enqueued",
     "NewMessage",

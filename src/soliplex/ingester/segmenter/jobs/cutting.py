@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from soliplex.ingester.segmenter.articles import Article, cut_into_articles, warnings_about
+from soliplex.ingester.segmenter.articles import Article, cut_into_articles, warning_about
 from soliplex.ingester.segmenter.page_numbers import page_marks
 from soliplex.ingester.segmenter.sizes import Sizes
 from soliplex.ingester.segmenter.word_vectors import local_embed, local_sentence_embed
@@ -18,10 +18,11 @@ CUT: Final = f"{__name__}.cut_files"
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The articles of a document, and what a reader should know of them."""
+    """The articles of a document."""
 
     articles: list[Article]
-    warnings: list[str]
+    warning: str | None
+    """What a reader should know of them."""
 
 
 async def cut_files(markdown: Path, document: Path, sizes: Sizes) -> Cut:
@@ -34,4 +35,4 @@ def _cut(markdown: Path, document: Path, sizes: Sizes) -> Cut:
     structure: Any = json.loads(document.read_bytes())
     pages = page_marks(text, structure)
     articles = cut_into_articles(text, sizes, pages=pages, embed=local_embed(), embed_sentences=local_sentence_embed())
-    return Cut(articles, warnings_about(articles, sizes))
+    return Cut(articles, warning_about(articles, sizes))

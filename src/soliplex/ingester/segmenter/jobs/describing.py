@@ -19,7 +19,7 @@ from soliplex.ingester.segmenter.jobs.embedding import embedding_on
 from soliplex.ingester.segmenter.jobs.options import JobOptions
 from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.keyphrases import words_in_articles
-from soliplex.ingester.segmenter.language import open_language_chain
+from soliplex.ingester.segmenter.language import Language, open_language_chain
 from soliplex.ingester.segmenter.tagging import Tagger, TagRules
 
 DOCUMENTS_REMEMBERED: Final = 8
@@ -38,7 +38,7 @@ class Description:
     """What was found of an article."""
 
     tags: list[str]
-    lang: str
+    language: Language
 
 
 async def describe(segment: JobSegment, options: JobOptions, settings: Settings, chat: Chat | None) -> Description:
@@ -53,7 +53,7 @@ async def describe(segment: JobSegment, options: JobOptions, settings: Settings,
         elsewhere=await _words_of(segment.documentid) if chat is None and not options.usetags else {},
     )
     article = Article(segment.ordinal, segment.title, segment.group, segment.pagenr, segment.body)
-    return Description(list((await tagger.tags_of(article, language.code)).tags), language.code)
+    return Description(list((await tagger.tags_of(article, language.code)).tags), language)
 
 
 def _embed() -> Embed:

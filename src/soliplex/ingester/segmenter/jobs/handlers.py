@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final, cast
 
+from soliplex.ingester.lib.answers import JobSegment
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.llm import Chat
@@ -34,6 +35,7 @@ from soliplex.ingester.segmenter.jobs.describing import Description, describe
 from soliplex.ingester.segmenter.jobs.options import JobOptions
 from soliplex.ingester.segmenter.jobs.rows import JobRow, job_row, segment_of
 from soliplex.ingester.segmenter.jobs.sql import SQL
+from soliplex.ingester.segmenter.language import Language, Stage, language_of_document
 from soliplex.ingester.segmenter.sizes import Sizes
 
 _log = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ async def segment_document(
     if not cut.articles:
         raise PermanentError(NO_TEXT)
     ids = await Database.transact(_store(run_step, run_params["documentid"], cut.articles))
-    return {"articles": ids, **({"warnings": cut.warnings} if cut.warnings else {})}
+    return {"articles": ids, **({"warning": cut.warning} if cut.warning else {})}
 
 
 async def _cut(doc_hash: str, parsed: int, options: JobOptions, processes: ProcessPool) -> Cut:
@@ -84,38 +86,52 @@ async def tag_article(run_step: RunStep, run_params: Mapping[str, Any], item: in
     rows = await Database.read(SQL.article_to_tag(id=item))
     if not rows:
         raise NotFoundError("article", item)  # its document was deleted meanwhile
-    options, settings = JobOptions.model_validate(run_params["options"]), get_settings()
-    found = await describe(segment_of(rows[0]), options, settings, chat)
+    options, settings, article = JobOptions.model_validate(run_params["options"]), get_settings(), segment_of(rows[0])
+    found = await describe(article, options, settings, chat)
     took = round((time.perf_counter() - began) * 1000)
-    await Database.transact(_complete(run_step, item, found, took, await prepare_sending(settings)))
+    await Database.transact(_complete(run_step, article, found, took, await prepare_sending(settings)))
     work_is_ready()
-    return {"tags": found.tags, "lang": found.lang}
+    return {"tags": found.tags, "lang": found.language.code, "lang_by": found.language.stage.value}
 
 
-def _complete(run_step: RunStep, segment_id: int, found: Description, timeit: int, sending: Sending) -> Script[None]:
+def _complete(
+    run_step: RunStep, article: JobSegment, found: Description, timeit: int, sending: Sending
+) -> Script[None]:
     job = yield from _see_held(run_step)
-    described = {"tags": Json(found.tags), "lang": found.lang, "timeit": timeit}
-    yield SQL.complete_segment(id=segment_id, **described, now=sending.now)
-    counts = (yield SQL.count_segments(ids=[job.document_id]))[0]
-    done = counts["total"] - counts["pending"]
+    described = {"tags": Json(found.tags), "lang": found.language.code, "timeit": timeit}
+    yield SQL.complete_segment(id=article.id, **described, now=sending.now)
+    total = (yield SQL.count_articles(document_id=job.document_id))[0]["articles"]
+    # Articles are taken about in their order. Those that are done are counted for a few of them only: counting them for
+    # each takes a time that grows with the square of their number.
+    if callbacks.is_due(article.ordinal + 1, total):
+        yield from _tell_progress(job, sending)
+
+
+def _tell_progress(job: JobRow, sending: Sending) -> Script[None]:
+    counts = (yield SQL.count_segments(document_id=job.document_id))[0]
     # The last article is in the last message, which follows at once.
-    if counts["pending"] and callbacks.is_due(done, counts["total"]):
-        yield from callbacks.tell_progress(job, callbacks.progress_while_tagging(done, counts["total"]), sending)
+    if counts["pending"]:
+        done = counts["total"] - counts["pending"]
+        progress = callbacks.progress_while_tagging(done, counts["total"])
+        yield from callbacks.tell_progress(job, progress, sending)
 
 
 async def publish(run_step: RunStep) -> dict[str, Any]:
-    """See how many articles are whole. A job of which none is has failed."""
-    return await Database.transact(_publish(run_step))
+    """See how many articles are whole, and the language of most of them. A job of which none is has failed."""
+    return await Database.transact(_publish(run_step, get_settings().system_default_language))
 
 
-def _publish(run_step: RunStep) -> Script[dict[str, Any]]:
+def _publish(run_step: RunStep, default_language: str) -> Script[dict[str, Any]]:
     job = yield from _see_held(run_step)
     messages = yield from _fail_the_rest(job)
-    counts = (yield SQL.count_segments(ids=[job.document_id]))[0]
+    counts = (yield SQL.count_segments(document_id=job.document_id))[0]
     if counts["failed"] == counts["total"]:
         problem = next(iter(messages.values()), NOT_TAGGED)
         raise PermanentError(f"none of the {counts['total']} articles could be tagged: {problem}")
-    return {"articles": counts["total"], "failed": counts["failed"]}
+    spoken = yield SQL.languages_of_articles(run_id=job.run_id)
+    votes = [(Language(row["lang"], Stage(row["lang_by"])), row["characters"]) for row in spoken]
+    lang = language_of_document(votes, default_language).code
+    return {"articles": counts["total"], "failed": counts["failed"], "lang": lang}
 
 
 def _fail_the_rest(job: JobRow) -> Script[dict[int, str]]:

@@ -12,13 +12,11 @@ from soliplex.ingester.lib.errors import IngesterError, InvalidInputError
 from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
     LEGACY,
-    MARKUP,
-    PLAIN,
+    OTHER_IMAGES,
     POWERPOINT,
-    SOURCE,
     STRUCTURED,
     WORD,
-    XML,
+    is_text,
     media_type,
 )
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, parse_texts, unstorable_in
@@ -32,8 +30,9 @@ MOST_TAGS: Final = 1000
 LONGEST_TAG: Final = 200
 LONGEST_INSTRUCTIONS: Final = 10_000
 LONGEST_ADDRESS: Final = 2048
-_TEXTS: Final = frozenset({*MARKUP, *PLAIN, *SOURCE, *XML})
-_READ: Final = frozenset({*STRUCTURED, *IMAGES, *LEGACY, *_TEXTS})
+_PICTURES: Final = frozenset({*IMAGES, *OTHER_IMAGES})
+_READ: Final = frozenset({*STRUCTURED, *LEGACY, *_PICTURES})
+"""Kinds that are read, beside texts of all kinds."""
 
 DocType = Literal["pdf", "docx", "pptx", "xlsx", "txt", "html", "md"]
 DOCTYPES: Final[Mapping[str, str]] = {
@@ -183,12 +182,12 @@ def checked_type(options: JobOptions, mime_type: str) -> str:
     kind = media_type(mime_type)
     wanted = DOCTYPES.get(options.doctype or "")
     if wanted is not None and wanted != kind:
-        if not (wanted in _TEXTS and kind in _TEXTS):
+        if not (is_text(wanted) and is_text(kind)):
             raise BadFieldError("doctype", f"is {options.doctype!r}, and the file is {kind}; leave doctype out")
         return wanted  # of texts, nothing but their sender knows for sure what they are
-    if kind not in _READ:
+    if kind not in _READ and not is_text(kind):
         raise UnsupportedTypeError(kind)
-    if kind in IMAGES and not options.enable_ocr:
+    if kind in _PICTURES and not options.enable_ocr:
         raise BadFieldError("enable_ocr", f"must be true for a picture ({kind}), which holds nothing else to be read")
     return mime_type
 

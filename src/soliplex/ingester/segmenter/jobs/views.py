@@ -30,7 +30,7 @@ from soliplex.ingester.segmenter.jobs.standing import (
     step_standings,
 )
 from soliplex.ingester.segmenter.jobs.starting import SOURCE
-from soliplex.ingester.segmenter.jobs.workflow import WORKFLOW_ID
+from soliplex.ingester.segmenter.jobs.workflow import PUBLISH, WORKFLOW_ID
 
 _BEGUN: Final = {JobStatus.NEW: False, JobStatus.PENDING: True}
 """Of statuses whose runs have the same one, whether the run was begun."""
@@ -119,14 +119,26 @@ async def _documents(rows: Rows) -> list[JobDocument]:
     keys = [_job_id_in(row["uri"]) for row in rows]
     found = await Database.read(SQL.jobs_by_keys(workflow_id=WORKFLOW_ID, keys=keys))
     jobs = {row["run_key"]: job_row(row) for row in found}
-    return [_document(row, jobs.get(key)) for row, key in zip(rows, keys, strict=True)]
+    steps = await _steps_of([job.run_id for job in jobs.values()])
+    return [
+        _document(row, job, _published(steps[job.run_id]) if job else None)
+        for row, job in zip(rows, map(jobs.get, keys), strict=True)
+    ]
+
+
+async def _steps_of(run_ids: Sequence[int]) -> defaultdict[int, list[Row]]:
+    """The steps of runs, by run."""
+    steps = defaultdict[int, list[Row]](list)
+    for row in await Database.read(SQL.steps_of_jobs(ids=list(run_ids))):
+        steps[row["workflow_run_id"]].append(row)
+    return steps
 
 
 def _job_id_in(uri: str) -> str:
     return uri.removeprefix(f"{SOURCE}:").partition("/")[0]
 
 
-def _document(row: Row, job: JobRow | None) -> JobDocument:
+def _document(row: Row, job: JobRow | None, published: Row | None) -> JobDocument:
     created = datetime_of(row, "created_at")
     assert created is not None, "every URI has a history"
     # A run that was pruned had ended; if it left articles, it ended well.
@@ -139,6 +151,7 @@ def _document(row: Row, job: JobRow | None) -> JobDocument:
         filename=job.filename if job else row["uri"].rpartition("/")[2],
         filesize=row["file_size"] or 0,
         mimetype=row["mime_type"],
+        lang=published["lang"] if published is not None else None,
     )
 
 
@@ -146,11 +159,11 @@ def _document(row: Row, job: JobRow | None) -> JobDocument:
 class _Facts:
     """What is known of some jobs beside their runs."""
 
-    steps: defaultdict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    steps: defaultdict[int, list[Row]]
     """By run."""
     failures: dict[int, Row] = field(default_factory=dict[int, Row])
-    articles: dict[int, Row] = field(default_factory=dict[int, Row])
-    """By document."""
+    articles: dict[int, int] = field(default_factory=dict[int, int])
+    """How many there are, by document."""
 
 
 async def _shown(jobs: Sequence[JobRow]) -> list[Job]:
@@ -160,20 +173,18 @@ async def _shown(jobs: Sequence[JobRow]) -> list[Job]:
 
 
 async def _facts_of(jobs: Sequence[JobRow]) -> _Facts:
-    facts, ids = _Facts(), [job.run_id for job in jobs]
-    for row in await Database.read(SQL.steps_of_jobs(ids=ids)):
-        facts.steps[row["workflow_run_id"]].append(row)
+    facts = _Facts(await _steps_of([job.run_id for job in jobs]))
     failed = [job.run_id for job in jobs if job.status is JobStatus.FAILED]
     if failed:
         facts.failures = {row["workflow_run_id"]: row for row in await Database.read(SQL.failures_of_jobs(ids=failed))}
-    counted = await Database.read(SQL.count_segments(ids=[job.document_id for job in jobs]))
-    facts.articles = {row["document_id"]: row for row in counted}
+    counted = await Database.read(SQL.count_articles_of_documents(ids=[job.document_id for job in jobs]))
+    facts.articles = {row["id"]: row["articles"] for row in counted}
     return facts
 
 
 def _job(job: JobRow, facts: _Facts, now: datetime) -> Job:
-    articles, steps = facts.articles.get(job.document_id), facts.steps[job.run_id]
-    standing = standing_of(job.status, step_standings(steps, articles["total"] if articles else 0))
+    articles, steps = facts.articles.get(job.document_id, 0), facts.steps[job.run_id]
+    standing = standing_of(job.status, step_standings(steps, articles))
     return Job(
         id=job.id,
         ip=job.ip,
@@ -187,13 +198,22 @@ def _job(job: JobRow, facts: _Facts, now: datetime) -> Job:
         callbackurl=job.options.callbackurl,
         progress=standing.progress,
         processing_stage=standing.stage,
-        errormessage=_error_of(job, facts.failures.get(job.run_id), articles),
-        warnings=[text for row in steps for text in json.loads(row["warnings"] or "[]")],
+        errormessage=_error_of(job, facts.failures.get(job.run_id), articles, _published(steps)),
+        warnings=[text for row in steps for text in _warnings_in(row)],
         correlation_id=job.correlation_id,
     )
 
 
-def _error_of(job: JobRow, failure: Row | None, articles: Row | None) -> str | None:
+def _published(steps: Sequence[Row]) -> Row | None:
+    """The step that ended the job, if it was reached."""
+    return next((row for row in steps if row["workflow_step_name"] == PUBLISH), None)
+
+
+def _warnings_in(step: Row) -> list[str]:
+    return [*json.loads(step["warnings"] or "[]"), *([step["warning"]] if step["warning"] else [])]
+
+
+def _error_of(job: JobRow, failure: Row | None, articles: int, published: Row | None) -> str | None:
     match job.status:
         case JobStatus.FAILED if job.is_overdue:
             return TIMED_OUT
@@ -202,7 +222,7 @@ def _error_of(job: JobRow, failure: Row | None, articles: Row | None) -> str | N
             return f"step {failure['workflow_step_name']!r} failed: {failure['message']}{traceback}"
         case JobStatus.FAILED:
             return job.message
-        case JobStatus.COMPLETED if articles is not None and articles["failed"]:
-            return f"{articles['failed']} of {articles['total']} articles could not be tagged: they are FAILED"
+        case JobStatus.COMPLETED if published is not None and int(published["failed"] or 0):
+            return f"{published['failed']} of {articles} articles could not be tagged: they are FAILED"
         case _:
             return None

@@ -25,6 +25,8 @@ from soliplex.ingester.lib.wf.definitions import (
 from soliplex.ingester.lib.wiring import current_wiring
 
 WORKFLOW_ID: Final = "segment"
+PUBLISH: Final = "publish"
+"""The key of the last step."""
 TRIES: Final = 5
 _HANDLERS: Final = "soliplex.ingester.segmenter.jobs.handlers"
 _PIPELINE: Final = "soliplex.ingester.lib.workflow"
@@ -60,7 +62,7 @@ def _made(settings: Settings) -> WorkflowDefinition:
                 max_failures=ANY_NUMBER,
                 gather=False,
             ),
-            StepDefinition(key="publish", method=f"{_HANDLERS}.publish", retries=TRIES, depends_on=("tag",)),
+            StepDefinition(key=PUBLISH, method=f"{_HANDLERS}.publish", retries=TRIES, depends_on=("tag",)),
         ],
         name="Segmentation job",
         meta={INTERNAL: True},

@@ -33,7 +33,8 @@ SELECT {job_columns} FROM workflowrun r WHERE r.workflow_definition_id = :workfl
 
 -- :name steps_of_jobs
 SELECT workflow_run_id, workflow_step_name, status, remaining_tasks, start_date, CAST(progress AS text) AS progress,
-       output ->> 'warnings' AS warnings
+       output ->> 'warnings' AS warnings, output ->> 'warning' AS warning, output ->> 'failed' AS failed,
+       output ->> 'lang' AS lang
   FROM runstep WHERE workflow_run_id {among ids} AND parent_step_id IS NULL;
 
 -- Why a run failed: the last failed attempt of the step that did.
