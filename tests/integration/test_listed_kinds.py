@@ -14,6 +14,7 @@ from soliplex.ingester.lib.mime import detect_mime_type
 from soliplex.ingester.lib.parsing import Parsed, ParseOptions, parse_blocking
 from soliplex.ingester.lib.parsing.formats import STRUCTURED
 from soliplex.ingester.lib.parsing.local import parser as local_parser
+from soliplex.ingester.lib.parsing.readable import why_unread
 from soliplex.ingester.lib.parsing.serve import DoclingServeParser
 from soliplex.ingester.lib.parsing.serve import parser as serve_parser
 from soliplex.ingester.lib.validation.checking import validate_blocking
@@ -60,6 +61,14 @@ def stored(tmp_path: Path) -> Path:
 def test_every_listed_kind_has_a_sample() -> None:
     # A message of Outlook takes a program to make one.
     assert sorted(listed()) == sorted({*EXTENSIONS, ".msg"})
+
+
+@pytest.mark.parametrize("extension", [each for each in EXTENSIONS if each not in OLD])
+def test_a_listed_kind_is_not_left_out(stored: Path, extension: str) -> None:
+    put(stored, sample(extension))
+    kind = detect_mime_type(stored, f"a{extension}")
+    assert why_unread("local", kind) is None
+    assert (why_unread("fast", kind) is None) is listed()[extension]
 
 
 @pytest.mark.parametrize("extension", [each for each in EXTENSIONS if each not in PICTURES | {".pdf"}])

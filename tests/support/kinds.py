@@ -116,6 +116,29 @@ _TEXTS: Final = {
     ".srt": f"1\n00:00:01,000 --> 00:00:02,000\n{TEXT}\n",
     ".txt": f"{TEXT}\n",
 }
+_APPLE: Final = " ".join(
+    f'xmlns:{prefix}="http://developer.apple.com/namespaces/{name}"'
+    for prefix, name in {"sf": "sf", "sfa": "sfa", "ls": "ls", "key": "keynote2"}.items()
+)
+_IWORK: Final = {
+    ".pages": ("index.xml", f"<document {_APPLE}><sf:text-body><sf:p>{TEXT}</sf:p></sf:text-body></document>"),
+    ".numbers": (
+        "index.xml",
+        (
+            f'<document {_APPLE}><ls:workspace ls:workspace-name="one"><sf:tabular-info><sf:tabular-model sf:name="t">'
+            '<sf:grid sf:numrows="1" sf:numcols="1"><sf:columns><sf:grid-column sf:nc="1"/></sf:columns><sf:rows>'
+            f'<sf:grid-row sf:nc="1"/></sf:rows><sf:datasource><sf:t><sf:ct sfa:s="{TEXT}"/></sf:t></sf:datasource>'
+            "</sf:grid></sf:tabular-model></sf:tabular-info></ls:workspace></document>"
+        ),
+    ),
+    ".key": (
+        "index.apxl",
+        (
+            f'<presentation {_APPLE}><key:slide-list><key:slide><key:title-placeholder sfa:ID="a"><sf:p>{TEXT}</sf:p>'
+            "</key:title-placeholder></key:slide></key:slide-list></presentation>"
+        ),
+    ),
+}
 _TIME: Final = re.compile(rb"\d{4}-\d\d-\d\dT[\d:]+Z")
 """When a library made a document, as the document tells."""
 _OLD: Final = {".doc": "WordDocument", ".xls": "Workbook", ".ppt": "PowerPoint Document"}
@@ -132,6 +155,8 @@ def sample(extension: str) -> bytes:
         return open_document(extension)
     if extension in _PICTURES:
         return picture(_PICTURES[extension])
+    if extension in _IWORK:
+        return zipped(dict([_IWORK[extension]]))
     return _OTHERS[extension]()
 
 
@@ -164,7 +189,7 @@ _OTHERS: Final = {
     ".ppt": lambda: _old(".ppt"),
 }
 OLD: Final = frozenset({*_OLD, ".rtf"})
-EXTENSIONS: Final = (*_OTHERS, *_MAIN_TYPES, *_OPEN_TYPES, *_PICTURES, *_TEXTS)
+EXTENSIONS: Final = (*_OTHERS, *_IWORK, *_MAIN_TYPES, *_OPEN_TYPES, *_PICTURES, *_TEXTS)
 
 
 def open_document(extension: str, *, with_type: bool = True) -> bytes:

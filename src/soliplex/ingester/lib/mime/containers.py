@@ -23,6 +23,8 @@ _MANIFEST_ROOT: Final = re.compile(
     rb'<(?:\w+:)?file-entry\b(?=[^>]*\bfull-path="/")[^>]*\bmedia-type="(application/vnd\.oasis\.[\w.+-]{1,100})"'
 )
 """What the manifest of an OpenDocument file says of the file as a whole."""
+_IWORK_PART: Final = re.compile(r"(?:[^/]+/)?(?:Index/[^/]+\.iwa|Index\.zip|index\.(?:xml|apxl)(?:\.gz)?)")
+"""Where Pages, Keynote and Numbers keep what a document says: today, flattened to one file, and before 2013."""
 _BEFORE_TYPE: Final = b"\xef\xbb\xbf \t\r\n"
 """What some programs write before the type: a byte order mark, or space."""
 LARGEST_DIRECTORY: Final = 16 << 20
@@ -69,6 +71,15 @@ def type_of_zip(path: Path) -> str:
             return _declared_inside(archive) or ZIP
     except DAMAGED:
         return ZIP  # damaged or encrypted, but a ZIP all the same
+
+
+def holds_iwork(path: Path) -> bool:
+    """Whether a ZIP is built as Pages, Keynote and Numbers build theirs; which of the three did, its name tells."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(map(_IWORK_PART.fullmatch, archive.namelist()))
+    except DAMAGED:
+        return False
 
 
 def _declared_inside(archive: zipfile.ZipFile) -> str | None:

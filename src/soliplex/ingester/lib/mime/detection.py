@@ -9,11 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 import filetype
 
-from soliplex.ingester.lib.mime.containers import type_of_ole, type_of_zip
+from soliplex.ingester.lib.mime.containers import holds_iwork, type_of_ole, type_of_zip
 from soliplex.ingester.lib.mime.text import decode, type_of_text
 
 UNKNOWN: Final = "application/octet-stream"
 ZIP: Final = b"PK\x03\x04"
+UNNAMED_ZIP: Final = "application/zip"
 EMPTY_ZIP: Final = b"PK\x05\x06"
 OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 LOOKAHEAD: Final = 5000
@@ -28,6 +29,11 @@ _NETPBM_KINDS: Final = {
 }
 _WELL_FORMED: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 
+_IWORK: Final = {
+    ".key": "application/vnd.apple.keynote",
+    ".numbers": "application/vnd.apple.numbers",
+    ".pages": "application/vnd.apple.pages",
+}
 _BINARY_BY_EXTENSION: Final = {
     ".parquet": "application/vnd.apache.parquet",
     ".dbf": "application/x-dbf",
@@ -51,7 +57,8 @@ def detect_mime_type(
         head = _beginning(path, lookahead)
     extension = extension_of(name)
     if found := _by_signature(head, path):
-        return found
+        is_iwork = found == UNNAMED_ZIP and extension in _IWORK and holds_iwork(path)
+        return _IWORK[extension] if is_iwork else found
     if (text := decode(head)) is not None:
         return type_of_text(text, extension=extension, declared=_media_type(declared))
     if guessed := filetype.guess_mime(head):
@@ -89,7 +96,7 @@ def _by_signature(head: bytes, path: Path) -> str | None:
     if head.startswith(ZIP):
         return type_of_zip(path)
     if head.startswith(EMPTY_ZIP):
-        return "application/zip"
+        return UNNAMED_ZIP
     if head.startswith(OLE):
         return type_of_ole(path)
     if b"%PDF-" in head[:PDF_WITHIN]:

@@ -33,6 +33,9 @@ STRUCTURED: Final = {
     f"{OPEN_DOCUMENT}presentation": ".odp",
     f"{OPEN_DOCUMENT}presentation-template": ".odp",
     "application/epub+zip": ".epub",
+    "application/vnd.apple.keynote": ".key",
+    "application/vnd.apple.numbers": ".numbers",
+    "application/vnd.apple.pages": ".pages",
     "application/vnd.ms-outlook": ".msg",
     "message/rfc822": ".eml",
 }

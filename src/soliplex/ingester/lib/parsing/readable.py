@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from soliplex.ingester.lib.mime import UNKNOWN
 from soliplex.ingester.lib.parsing.errors import UnsupportedFormatError
-from soliplex.ingester.lib.parsing.formats import IMAGES, LEGACY, MAIL, STRUCTURED, extension_for, is_text, media_type
+from soliplex.ingester.lib.parsing.formats import (
+    IMAGES,
+    LEGACY,
+    MAIL,
+    OTHER_IMAGES,
+    STRUCTURED,
+    extension_for,
+    is_text,
+    media_type,
+)
 from soliplex.ingester.lib.parsing.local import legacy
 from soliplex.ingester.lib.parsing.office_text import OFFICE
 
@@ -28,4 +37,6 @@ def why_unread(parser: str, mime_type: str) -> str | None:
 def _reads(parser: str, kind: str) -> bool:
     if parser == "fast":
         return kind in {"application/pdf", MAIL} or extension_for(kind) in OFFICE
+    if kind in OTHER_IMAGES:
+        return parser == "local"
     return kind in STRUCTURED or kind in IMAGES or kind in LEGACY

@@ -39,6 +39,7 @@ TEXTUAL: Final = frozenset(
 )
 """Kinds of documents that are text, though the name of their MIME type does not begin with `text/`."""
 XML: Final = frozenset({"application/xml", "image/svg+xml", "text/x-docbook", "text/x-opml"})
+_IWORK: Final = tuple(f"application/vnd.apple.{name}" for name in ("keynote", "numbers", "pages"))
 _OFFICE_EXTENSIONS: Final = frozenset(
     {
         *(".docx", ".docm", ".dotx", ".dotm"),
@@ -168,6 +169,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "text/markdown": _check_markdown,
     office.EPUB: office.check_epub,
     ZIP: office.check_archive,
+    **dict.fromkeys(_IWORK, office.check_archive),
     OLE: compound.check_compound_file,
     compound.ENCRYPTED_PACKAGE: compound.refuse_encrypted_package,
     "application/msword": compound.check_compound_file,
