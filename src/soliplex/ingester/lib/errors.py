@@ -3,10 +3,14 @@
     IngesterError                  anything this package raises on purpose; says what to do about it
     ├── ConfigurationError         a setting is wrong; names the setting and the fix
     │   ├── DatabaseAwayError      PostgreSQL takes no connection at the moment
+    │   ├── InvalidSettings        one or more settings are wrong; a line for each
     │   ├── MissingPackageError    a package is not installed; names the extra that brings it
     │   └── ForeignWeightsError    a package holds other weights than this release was made for
     ├── InvalidInputError          a value that somebody gave is wrong; names the field and the fix
     │   ├── PayloadTooLargeError   a signal's payload is larger than a signal may be; names the limit
+    │   ├── BadFieldError          a field of a segmentation job has a value that it cannot have
+    │   ├── GoalError              a goal, or its tasks, cannot be executed; a PermanentError too
+    │   │   └── NotUnderstoodError no rule understands a part of a goal
     │   ├── InputRefusedError      an `input_uri` that may not be fetched, or where nothing is
     │   └── InvalidStepOptionError a step's parameter is wrong; a PermanentError too
     ├── NotFoundError              a named thing does not exist
@@ -19,13 +23,22 @@
     │   ├── NotParsedError         a version that has no text to read or compare
     │   ├── ProtectedParameterSetError a parameter set that was shipped, or that runs still use
     │   ├── RagUnusableError       a RAG database cannot be opened: half created, damaged, or of another version
+    │   ├── LeaseLostError         a worker outside no longer holds the step under its lease
     │   └── LockedError            another holds it for now
+    │       ├── DatabaseBusyError  another process writes to the SQLite database
+    │       ├── RagLockedError     another writer holds the RAG database
     │       └── LockLostError      the lock of a resource has gone to another while something was written under it
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
+    ├── DatabaseTroubleError       the database cannot do its work; says what to do
+    ├── NotInitializedError        the database is used before it is opened, or after it was closed
     ├── UnreadablePDFError         PDFium cannot open it
     ├── ParserUnavailableError     no docling-serve works now; trying again may help
     │   └── ParserGaveUpError      the servers work, and yet this document came to nothing
     ├── FetchFailedError           a document could not be fetched now; trying again may help
+    ├── TooMuchWorkError           what one request asks for takes too much time or memory
+    ├── BusyError                  too many others wait for the process that does such work
+    ├── StepFailedError            a shipped step of a goal could not do its work now; it is tried again
+    ├── UnsupportedTypeError       no parser reads the kind of a segmentation job's document
     ├── StorageError               the bytes of documents
     │   ├── DocumentTooLargeError  more bytes than are accepted; names the limit
     │   │   └── NoRoomError        the disk could not hold it
@@ -43,7 +56,11 @@
     ├── NotOpenError               an ingester is used outside its block
     ├── NotStoredAgainError        a document was rolled back, and a RAG database could not follow
     ├── FileRefusedError           one file cannot be ingested; others can
+    ├── ArchiveRefusedError        nothing of an archive can be ingested
     ├── UnauthorizedError          a request does not say who sends it, or says it wrongly
+    ├── MissingScopeError          who sends a request is known, and may not do this
+    ├── ForeignHostError           a request names a host that is not this server
+    ├── ForeignOriginError         a browser sends a request for a page of another origin
     ├── RateLimitedError           a client sends more than it may
     ├── RemoteError                a server refused what was asked, or did not answer
     │   ├── RemoteNotFoundError    a NotFoundError too
@@ -52,15 +69,18 @@
         ├── DefinitionError        a workflow or parameter file is wrong; names file, line and key
         │   └── CycleError         the steps depend on one another in a circle; names the circle
         ├── LeaseLost              another worker owns the step now
+        ├── CannotExecute          this worker lacks what a step needs; another may have it
         ├── WorkerLost             a loop of a worker has ended though nobody told it to
         ├── PermanentError         raised by handlers: trying again cannot help
         │   ├── InvalidDocumentError   the document cannot be read: empty, cut off, encrypted, a bomb, ...
         │   ├── UnsupportedFormatError the parser does not read this kind of document
+        │   ├── EmbeddingMismatchError a RAG database holds vectors of another model
         │   ├── ParseFailedError       the parser gave up on this document
         │   │   └── HarmfulDocumentError reading it crashed, stalled or filled the process that did it
         │   │       └── OutOfTimeError reading it took longer than its step may
         │   └── ParserMissingError     the parser is not installed; names what to install
         ├── FailedOutside          a worker of a queue says that the step has failed, or none has finished it
+        ├── RunFailed              a run that somebody waited for has failed or was cancelled
         ├── StepTimeout            an attempt took longer than the step allows
         ├── StepCancelled          the run was cancelled while the attempt was under way
         ├── HandlerError           stands in for what a handler's process raised, if that cannot be pickled
