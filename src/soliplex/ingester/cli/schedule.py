@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -44,9 +43,10 @@ async def add(
     as_json: AsJson = False,
 ) -> None:
     """Start a workflow at every due time, once, whichever worker notices it."""
+    from soliplex.ingester.lib.storable import parse_json
     from soliplex.ingester.lib.wf import operations
 
-    value = _parsed(given)
+    value = None if given is None else parse_json("--input", given)
     async with open_database():
         schedule = await operations.add_schedule(
             name,
@@ -63,13 +63,6 @@ async def add(
         print_json(schedule.model_dump(mode="json"))
     else:
         echo(f"schedule {name} starts {workflow}, next at {as_cell(schedule.next_due_at)}; it needs a worker that runs")
-
-
-def _parsed(text: str | None) -> Any:
-    try:
-        return None if text is None else json.loads(text)
-    except ValueError as exc:
-        raise typer.BadParameter(f"is not JSON: {exc}", param_hint="--input") from exc
 
 
 async def list_(*, as_json: AsJson = False) -> None:

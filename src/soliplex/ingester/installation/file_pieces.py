@@ -14,7 +14,7 @@ from soliplex.ingester.installation.values import FileRefusedError
 PIECE: Final = 1 << 20
 
 
-async def pieces_of(path: Path, sent: Callable[[int], None]) -> AsyncGenerator[bytes]:
+async def pieces_of(path: Path, sent: Callable[[int], None] | None = None) -> AsyncGenerator[bytes]:
     """The file's content; `sent` is told how much of it has been taken. A file that cannot be read is refused."""
     with _refusal():
         file, piece = await asyncio.to_thread(_begin, path)
@@ -23,7 +23,8 @@ async def pieces_of(path: Path, sent: Callable[[int], None]) -> AsyncGenerator[b
         while piece:
             yield piece
             total += len(piece)
-            sent(total)
+            if sent is not None:
+                sent(total)
             # A file gives less than was asked for only at its end: a small one costs one hop into a thread.
             piece = await _read(file) if len(piece) == PIECE else b""
 

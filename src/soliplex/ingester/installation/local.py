@@ -184,7 +184,7 @@ class LocalInstallation:
         await check_receiver(chosen, self._settings)
         limit = int(self._settings.max_file_size_limit)
         try:
-            received = await get_artifacts().receive(pieces_of(file.bytes_at, _nobody), limit=limit, hold=True)
+            received = await get_artifacts().receive(pieces_of(file.bytes_at), limit=limit, hold=True)
             return await start_job(received, filename=file.path.name, options=chosen, sender=Sender())
         except (DocumentTooLargeError, UnsupportedTypeError, BadFieldError) as error:
             raise FileRefusedError(str(error)) from error
@@ -388,7 +388,3 @@ async def _note_changes(feed: ChangeFeed, group_id: int, changes: Changes) -> No
     finally:
         changes.are_told = False
         changes.happened.set()
-
-
-def _nobody(_count: int) -> None:
-    """Who is told of the bytes that are read, where nobody asks."""

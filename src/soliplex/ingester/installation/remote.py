@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from itertools import batched
 from typing import Any, Final
@@ -58,7 +58,7 @@ from soliplex.ingester.lib.answers import (
 )
 from soliplex.ingester.lib.enums import RunStatus, Scope, WebhookStatus
 from soliplex.ingester.lib.errors import ConflictError, IngesterError, InvalidInputError, NotFoundError
-from soliplex.ingester.lib.http_statuses import PASSING
+from soliplex.ingester.lib.http_statuses import PASSING, wait_asked_for
 from soliplex.ingester.lib.wf.answers import FailedAttempt, GroupEta, SentSignal
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
 
@@ -72,7 +72,7 @@ PATIENCE: Final = 300.0
 LONGEST_WAIT: Final = 10.0
 LONGEST_WAIT_ASKED_FOR: Final = 60.0
 TELL_EVERY: Final = 5.0
-"""Seconds between words about waiting: all uploads under way wait for the same thing."""
+"""Seconds between messages about waiting: all uploads under way wait for the same thing."""
 TIMEOUT: Final = httpx.Timeout(60, connect=10, pool=None)
 
 DELETED_AT_ONCE: Final = 500
@@ -91,14 +91,14 @@ type Content = Callable[[], Mapping[str, Any]]
 class RemoteError(IngesterError):
     """The server refused what was asked, or did not answer."""
 
-    def __init__(self, url: str, problem: str, *, status: int | None = None, wait: float | None = None) -> None:
+    def __init__(self, url: str, problem: str, *, status: int | None = None, wait: timedelta | None = None) -> None:
         # Not `super()`: a subclass may have a second base class, with another constructor.
         IngesterError.__init__(self, f"{url}: {problem}")
         self.url = url
         self.problem = problem
         self.status = status
         self.wait = wait
-        """Seconds the server asks to wait before the next request."""
+        """How long the server asks to wait before the next request."""
 
 
 class RemoteNotFoundError(RemoteError, NotFoundError):
@@ -439,7 +439,7 @@ class RemoteInstallation:
         form = Form(options, file.path.name, file.size, file="uploadfile")
 
         def content() -> Mapping[str, Any]:
-            return {"content": form.body(pieces_of(file.bytes_at, _nobody)), "headers": form.headers}
+            return {"content": form.body(pieces_of(file.bytes_at)), "headers": form.headers}
 
         try:
             answer = await self._send("POST", "/segmenter/jobs", content)
@@ -550,7 +550,7 @@ class RemoteInstallation:
         if response.is_error:
             status = response.status_code
             kind = ERRORS.get(status, RemoteError)
-            raise kind(self._url, _reason(response), status=status, wait=_seconds(response.headers))
+            raise kind(self._url, _reason(response), status=status, wait=wait_asked_for(response.headers))
         return response
 
     def _may_pass(self, error: BaseException) -> bool:
@@ -587,13 +587,8 @@ def _wait(state: RetryCallState) -> float:
     """What the server asks for; else twice as long each time, from a quarter of a second."""
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, RemoteError) and error.wait is not None:
-        return min(error.wait, LONGEST_WAIT_ASKED_FOR)
+        return min(error.wait.total_seconds(), LONGEST_WAIT_ASKED_FOR)
     return min(0.25 * 2 ** (state.attempt_number - 1), LONGEST_WAIT)
-
-
-def _seconds(headers: httpx.Headers) -> float | None:
-    value = headers.get("Retry-After", "")
-    return float(value) if value.isdigit() else None
 
 
 def _reason(response: httpx.Response) -> str:
@@ -615,10 +610,6 @@ def _said(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "does not answer"
     return f"the connection broke ({error or type(error).__name__})"
-
-
-def _nobody(_count: int) -> None:
-    """Who is told of the bytes that go, where nobody asks."""
 
 
 def _kind(response: httpx.Response) -> str:

@@ -1,8 +1,9 @@
-"""Which answers over HTTP are about the moment and not about the request: the same request may succeed later."""
+"""What answers over HTTP say about trying again: whether the same request may succeed later, and when to make it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Final
 
 PASSING: Final[Mapping[int, str]] = {
@@ -15,6 +16,8 @@ PASSING: Final[Mapping[int, str]] = {
 }
 """Statuses that say so themselves, with the reason."""
 FIRST_OF_SERVERS: Final = 500
+LONGEST_WISH: Final = timedelta(days=365)
+"""A server that asks to be left alone for longer is not believed."""
 
 
 def may_pass(status: int) -> bool:
@@ -24,3 +27,13 @@ def may_pass(status: int) -> bool:
     Who knows a server's own errors to be lasting asks for `PASSING` alone.
     """
     return status in PASSING or status >= FIRST_OF_SERVERS
+
+
+def wait_asked_for(headers: Mapping[str, str]) -> timedelta | None:
+    """How long a server asks to be left alone, by `Retry-After` in seconds; None if it does not ask, or by a date."""
+    text = headers.get("Retry-After", "").strip()
+    # Not by int() alone: it takes digits of any script, and any number of them.
+    if not (text.isascii() and text.isdecimal() and len(text) <= len("999999999")):
+        return None
+    asked = timedelta(seconds=int(text))
+    return asked if asked <= LONGEST_WISH else None

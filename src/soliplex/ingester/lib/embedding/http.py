@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ import httpx
 
 from soliplex.ingester.lib.embedding.embedders import Vector
 from soliplex.ingester.lib.embedding.errors import EmbedderUnavailableError, EmbeddingError, EmbeddingRefusedError
-from soliplex.ingester.lib.http_statuses import may_pass
+from soliplex.ingester.lib.http_statuses import may_pass, wait_asked_for
 
 _LONGEST_ANSWER: Final = 300
 """Characters of a provider's own words that are repeated."""
@@ -45,7 +44,7 @@ class Provider:
         problem = f"{self._address} answered {status} {response.reason_phrase}: {_words(response)}"
         # OpenAI answers 409 where two requests stand in each other's way.
         if may_pass(status) or status == HTTPStatus.CONFLICT:
-            return EmbedderUnavailableError(self.name, problem, _retry_after(response))
+            return EmbedderUnavailableError(self.name, problem, wait_asked_for(response.headers))
         return EmbeddingRefusedError(self.name, problem)
 
     def _json(self, response: httpx.Response) -> Any:
@@ -86,8 +85,3 @@ def _words(response: httpx.Response) -> str:
     except (ValueError, KeyError, TypeError):
         text = response.text
     return " ".join(str(text).split())[:_LONGEST_ANSWER] or "it gave no reason"
-
-
-def _retry_after(response: httpx.Response) -> timedelta | None:
-    text = response.headers.get("retry-after", "")
-    return timedelta(seconds=int(text)) if text.isdecimal() else None

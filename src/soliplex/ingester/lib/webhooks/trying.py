@@ -23,7 +23,7 @@ import httpx
 
 from soliplex.ingester.lib.errors import ConfigurationError
 from soliplex.ingester.lib.guarded_http import ForbiddenAddressError
-from soliplex.ingester.lib.http_statuses import FIRST_OF_SERVERS
+from soliplex.ingester.lib.http_statuses import FIRST_OF_SERVERS, wait_asked_for
 from soliplex.ingester.lib.wf.execution import storable_text
 
 KEPT_OF_ANSWER: Final = 500
@@ -102,7 +102,7 @@ async def _answered(
         status=status,
         answer=storable_text(answer[:KEPT_OF_ANSWER].decode(errors="replace")),
         error="the receiver is gone for good" if is_gone else None,
-        retry_after=_retry_after(response),
+        retry_after=wait_asked_for(response.headers),
     )
 
 
@@ -114,9 +114,3 @@ async def _beginning(response: httpx.Response) -> bytes:
         if len(read) > LARGEST_ANSWER:
             break
     return bytes(read)
-
-
-def _retry_after(response: httpx.Response) -> timedelta | None:
-    text = response.headers.get("retry-after", "").strip()
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len("999999")
-    return timedelta(seconds=int(text)) if is_number else None
