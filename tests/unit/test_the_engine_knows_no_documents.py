@@ -34,7 +34,8 @@ TABLES: Final = frozenset(metadata.tables) - {
 }
 A_TABLE: Final = re.compile(rf"\b({'|'.join(sorted(TABLES))})\b", re.IGNORECASE)
 A_MODULE_ABOVE: Final = re.compile(
-    r"soliplex\.ingester\.(cli|diag|server|example|lib\.(?!wf\b|models\b|config\b|logs\b|enums\b|errors\b)\w+)"
+    r"soliplex\.ingester\.(cli|diag|server|example|goals|installation|integrations|mcp_server|segmenter"
+    r"|lib\.(?!wf\b|models\b|config\b|logs\b|enums\b|errors\b)\w+)"
 )
 
 OPAQUE: Final = frozenset({"doc_id", "batch_id"})

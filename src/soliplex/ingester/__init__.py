@@ -203,7 +203,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415  only who asks for a name pays for it
 
-    # Kept: the next time nobody asks this function.
+    # Kept as a global of this module: Python then finds the name without asking this function again.
     found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return found
 
@@ -213,7 +213,7 @@ def __dir__() -> list[str]:
 
 
 def _installed_version() -> str:
-    from importlib import metadata  # noqa: PLC0415 - 20 ms that only --version and the server's title should pay
+    from importlib import metadata  # noqa: PLC0415 - reads files, for --version and the server's title alone
 
     try:
         return metadata.version("soliplex-ingester")

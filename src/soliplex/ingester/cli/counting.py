@@ -1,8 +1,8 @@
-"""Counting together: processes that count into files of a folder they share, so that whichever is asked tells of all.
+"""Metrics of several processes as one: they count into files of a folder that they share, and any of them tells of all.
 
-A server or worker starts processes for the handlers of its steps, and these count too; a server may be several. The
-folder goes with the process that made it. What one that was killed has left is removed by the next: as long as a
-process lives, it holds the lock of a file in its folder.
+A server or worker starts processes for the handlers of its steps, and these count, too; a server may itself be several
+processes. The process that made the folder removes it at its end. The folder of a process that was killed is removed by
+the next process that starts: as long as a process lives, it holds the lock of a file in its folder.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from pathlib import Path
 from typing import Final, TextIO
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which prometheus-client knows of the folder. It looks when it is imported, and only then."""
+"""The variable that names the folder to prometheus-client, which reads it once, when it is imported."""
 _PREFIX: Final = "soliplex-metrics-"
 _LOCK: Final = "lock"
 
 
 @contextmanager
 def counted_together() -> Generator[None]:
-    """For the time of the block, this process and those it starts count into one folder; one that is given is used."""
+    """For the time of the block, this process and those it starts count into one folder.
+
+    Where the variable FOLDER names a folder, that one is used; else a new one is made and named there.
+    """
     if FOLDER in os.environ:
         yield
         return
@@ -38,7 +41,7 @@ def counted_together() -> Generator[None]:
 
 
 def remove_left_behind() -> None:
-    """Remove the folders whose process is gone. Whatever cannot be looked into belongs to others, and stays."""
+    """Remove the folders whose process is gone. A folder that cannot be read is another user's, and stays."""
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         with suppress(OSError), lock.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
 """Commands about workflows and parameter sets: list-workflows, dump-workflow, list-param-sets, dump-param-set.
 
-`si-diag config` has the same, under the names of the field.
+`si-diag config` has the same commands, under other names (`diag/main.py`).
 """
 
 from __future__ import annotations

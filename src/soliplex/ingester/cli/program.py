@@ -37,7 +37,7 @@ def run_program(name: str, sentence: str, commands: Mapping[str, str | Group]) -
 
     An expected error becomes a line on standard error and an exit code; a bug keeps its traceback.
     """
-    # haiku.rag brings a pydantic plugin of logfire, which every first use of pydantic would import: 1.4 s per command.
+    # haiku.rag brings a pydantic plugin of logfire, which pydantic would import in every command, slowly.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
     # Nothing is fetched at run time; and that there is no torch, which transformers remarks upon, is as it should be.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -56,7 +56,7 @@ def run_program(name: str, sentence: str, commands: Mapping[str, str | Group]) -
 
 
 def _app(name: str, sentence: str) -> typer.Typer:
-    # Without markup: rich, with its Markdown and traceback renderers, would triple the time --help takes.
+    # Without markup: rich, with its Markdown and traceback renderers, would make --help slow.
     app = typer.Typer(name=name, help=sentence, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_options)
     return app

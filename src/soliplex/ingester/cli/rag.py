@@ -116,10 +116,10 @@ async def verify_db(
 ) -> None:
     """Check whether RAG databases are whole.
 
-    A document must stand in all tables, once, or in none; what the runs have stored must be there, and what was deleted
-    must not; and each must be said to live where it does. A workflow that ends with a vacuum writes the checksum of the
-    database beside it: what changed it since was another. Exit code 1 if something is wrong, 2 if another holds a
-    database.
+    A document must stand in all tables, once, or in none. What the runs have stored must be there, and what was deleted
+    must not. Each document must be listed at the URIs where it lives. A workflow that ends with a vacuum writes a
+    checksum beside the database; if the files do not match it any more, something else has changed them. Exit code 1 if
+    something is wrong, 2 if another holds a database.
     """
     async with open_database():
         names = [db] if db else await _database_names()

@@ -208,14 +208,14 @@ class Printer:
     """Shows the articles of documents."""
 
     def prepare(self, files: Sequence[LocalFile]) -> None:
-        """See that what comes can be shown, before anything is done for it."""
+        """Refuse, before any job is started, what would keep the articles from being shown."""
 
     def add(self, file: LocalFile, job: Job, articles: Sequence[JobSegment]) -> None:
-        """Show those of one document."""
+        """Show the articles of one document."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """There are no more."""
+        """Say that no more documents follow."""
 
 
 def _printer(*, as_json: bool, outline: bool, markdown: Path | None) -> Printer:

@@ -123,7 +123,7 @@ async def rollback(
 
 
 async def known_uri(target: Installation, uri: str, source: str) -> str:
-    """The URI by which the document is known that somebody names."""
+    """The URI under which the installation knows the document that the user has named."""
     from soliplex.ingester.installation import known_uris
 
     return await known_uris.known_uri(target, uri, source, place=as_options)

@@ -122,7 +122,7 @@ async def _composed(new: NewGoal, max_parallel: int, *, monitoring: bool, at_onc
 
 
 @asynccontextmanager
-async def _logged(at_once: bool) -> AsyncGenerator[None]:  # noqa: FBT001  whether to
+async def _logged(at_once: bool) -> AsyncGenerator[None]:  # noqa: FBT001  whether to log at all
     """Events as they happen, in the log."""
     if not at_once:
         yield

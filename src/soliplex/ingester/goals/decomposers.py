@@ -114,7 +114,7 @@ class HybridDecomposer:
         return tasks
 
     def _key(self, goal: str) -> str | None:
-        """Under which the answer is kept; None for a decomposer that only this process knows."""
+        """The key under which the answer is kept; None for a decomposer that only this process knows."""
         settings = current_wiring().settings
         asked = self._llm.asks if isinstance(self._llm, LlmDecomposer) else address_of(self._llm)
         if asked is None:

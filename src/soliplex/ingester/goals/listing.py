@@ -23,7 +23,7 @@ class ListedGoal:
 
     run_id: int
     goal: str
-    """Its beginning."""
+    """The beginning of its sentence."""
     status: str
     """started, completed, failed, cancelled."""
     error: str | None

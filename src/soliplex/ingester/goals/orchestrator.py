@@ -171,13 +171,13 @@ class NewGoal:
     is_from_outside: bool = False
     """Whether a client of the server asks for it."""
     level: Level | None = None
-    """To which its flow is optimized. None: that of the settings."""
+    """The level to which its flow is optimized. None: that of the settings."""
     preserve_structure: bool | None = None
     slots: int | None = None
-    """How many of its tasks go at once. None: as the workers have slots."""
+    """How many of its tasks are executed at once. None: as many as the workers have slots."""
 
     def optimization(self) -> dict[str, Any]:
-        """As its run carries it."""
+        """The wishes about optimizing, as the run of the goal carries them."""
         settings = current_wiring().settings
         level, preserves = chosen(self.level, self.preserve_structure)
         is_on = settings.orchestrator_optimization_enabled
@@ -356,7 +356,7 @@ async def _flow_run(slug: str, step_id: int) -> Run | None:
 
 
 def address_of_shipped(decomposer: Callable[..., Any]) -> str | None:
-    """The address of a shipped decomposer: an object, and no function."""
+    """The address of a shipped decomposer, found by its name here: being an object, it has no address of its own."""
     from soliplex.ingester.goals import decomposers  # noqa: PLC0415  for this alone
 
     named = {name: getattr(decomposers, name) for name in decomposers.SHIPPED.values()}

@@ -127,7 +127,7 @@ def _in_any_case(pattern: str) -> str:
 def _path(task: Mapping[str, Any]) -> Path:
     given = task["params"].get("path")
     if task.get(FROM_OUTSIDE):
-        see_below_roots(given)  # first: who is refused learns nothing of what exists
+        see_below_roots(given)  # first: a client that is refused must not learn what exists
     path = _expanded(given)
     if not given or not path.exists():
         raise GoalError("path", f"{given!r} does not exist; name a folder or a file of the worker's machine")

@@ -1,7 +1,7 @@
 """What an ingestion would come to: files, pages, chunks and time, by kind of document.
 
-Time and chunks come from what was recorded of documents of the same kind. Where nothing was, they are a guess by rates
-measured on two cores, and told as one. Pages of PDFs are counted; those of other kinds follow from their size.
+Time and chunks come from what was recorded of documents of the same kind. Where nothing was recorded, they are guessed
+from `GUESSES`, and shown as a guess. Pages of PDFs are counted; those of other kinds follow from their size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a document lives that somebody names."""
+"""From what a user calls a document, such as the path of its file, to the URI under which it is known."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Known files that are gone: found by looking, and deleted only where it is sure that they were looked for.
 
 A folder that is not mounted looks like one whose files were all deleted. So what is known of a folder is not deleted
-where no file was found in it, where something could not be read, or where more than half of it would go: then whoever
-deletes has to say so once more.
+where no file was found in it, where something could not be read, or where more than half of it would go: then the user
+has to insist.
 """
 
 from __future__ import annotations

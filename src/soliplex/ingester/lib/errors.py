@@ -61,6 +61,7 @@
     ├── MissingScopeError          who sends a request is known, and may not do this
     ├── ForeignHostError           a request names a host that is not this server
     ├── ForeignOriginError         a browser sends a request for a page of another origin
+    ├── SilentBrowserError         a browser does not say for which page it sends a request
     ├── RateLimitedError           a client sends more than it may
     ├── RemoteError                a server refused what was asked, or did not answer
     │   ├── RemoteNotFoundError    a NotFoundError too

@@ -23,7 +23,7 @@ SURE: Final = 0.8
 _GUESSED: Final = 0.4
 """Scores of the first model below this are guesses: tables of numbers, code, names."""
 _FEWEST_LETTERS: Final = 12
-"""Of a script in which many languages are written. Of fewer, the models must agree or the first be sure."""
+"""Letters of a script in which many languages are written. With fewer, the models must agree, or the first be sure."""
 _WINDOWS: Final = 4
 """Stretches of a long text that are looked at: a preface in another language shall not decide."""
 

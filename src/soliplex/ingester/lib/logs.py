@@ -31,7 +31,7 @@ _OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message
 
 
 _printed: Final = logging.getLogger("printed")
-"""Lines that somebody printed."""
+"""The logger of lines that were printed."""
 _uncaught: Final = logging.getLogger("uncaught")
 _OURS: Final = "soliplex"
 _log_of_all: Final[list[TextIO]] = []
@@ -123,7 +123,7 @@ def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace:
 
 @contextmanager
 def logged_beside(settings: GeneralSettings, show: Callable[[str], None]) -> Generator[TextIO | None]:
-    """For the time of the block, commands that show how they go are not disturbed by anybody else's words.
+    """For the time of the block, nothing that is logged or printed gets into what a command shows of its progress.
 
     `show` is given what is logged: of this package, warnings and what is worse, of others nothing; with LOG_LEVEL=DEBUG
     all, also what is printed. Gives where to write what is ours; None if it is to be printed as ever, since the log is

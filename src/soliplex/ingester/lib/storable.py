@@ -155,7 +155,7 @@ def _see_readable(field: str, text: str, value: Any) -> None:
 def _would_change(number: int) -> bool:
     """Whether it comes back as another: a large integer that is a column's whole value is a float in SQLite.
 
-    PostgreSQL gives a float without a fraction back as an integer: that is taken again.
+    PostgreSQL gives a float without a fraction back as an integer: the two are equal in JSON, so it is no change.
     """
     if -(2**63) <= number < 2**63:
         return False

@@ -14,7 +14,7 @@ from typing import Final
 
 BLOCK: Final = 1 << 20
 SAMPLE: Final = 64 << 10
-"""Bytes from which an encoding is guessed. A guess from more takes seconds and is no better."""
+"""Bytes from which an encoding is guessed. A guess from more is slow and no better."""
 WESTERN: Final = "cp1252"
 """What old text most often is where nothing else fits, and what decodes every byte it defines."""
 _MOSTLY: Final = 0.7
@@ -78,7 +78,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 def guess_encoding(sample: bytes) -> str | None:
     """The encoding of one byte a character, or an Asian one, in which this makes words; None if it does in none."""
-    from charset_normalizer import from_bytes  # noqa: PLC0415  a tenth of a second, and seldom needed
+    from charset_normalizer import from_bytes  # noqa: PLC0415  slow to import, and seldom needed
 
     if _CONTROLS & set(sample):
         return None

@@ -19,7 +19,7 @@ _OURS: Final = {recorded: provider for provider, recorded in _RECORDED.items()}
 
 
 def _known(_settings: Settings) -> dict[EmbedOptions, EmbeddingIdentity]:
-    """What was found out with these settings, which say where embedders are."""
+    """The identities found so far with these settings, which say where embedders are."""
     return {}
 
 

@@ -102,7 +102,7 @@ class _Binding:
         _current.set(self._wiring)
 
     def __exit__(self, *_error: object) -> None:
-        # Not by a token: a fixture or a framework may leave the block in another context than it entered it.
+        # Not by a token: a fixture or a framework may leave the block in a context other than the one it entered.
         _current.set(self._before)
 
 

@@ -1,4 +1,4 @@
-"""The tools over HTTP, for who has the key.
+"""The tools over HTTP, for clients that have the key.
 
 The checks are those of the HTTP server: pages of other sites are refused by their Host and Origin (`server/sites.py`),
 and so is whoever does not show the key where one is set (`server/auth.py`). Heads that are large or slow end the
@@ -27,7 +27,7 @@ from soliplex.ingester.server.sites import Hosts, Origins, Served
 
 PATH: Final = "/mcp"
 LAST_ANSWERS: Final = 3
-"""Seconds that answers have once the server is told to stop: streams of events would never end by themselves."""
+"""Seconds that answers under way have to end once the server is told to stop: streams never end by themselves."""
 
 
 def http_app(server: MCPServer, settings: Settings, host: str) -> ASGIApp:

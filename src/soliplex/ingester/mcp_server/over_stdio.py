@@ -1,4 +1,4 @@
-"""The tools over standard input and output, for who starts this process."""
+"""The tools over standard input and output, for the client that started this process."""
 
 from __future__ import annotations
 

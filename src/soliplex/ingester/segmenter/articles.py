@@ -35,7 +35,7 @@ class Article:
     group: str
     """The headings that all of it stands below, joined by ` > `; empty where there are none."""
     page: int | None
-    """That it begins on; None where the document has no pages."""
+    """The page that it begins on; None where the document has no pages."""
     body: str
     """Markdown, as it stands in the document, white space at its end included."""
 

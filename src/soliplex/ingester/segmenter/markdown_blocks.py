@@ -35,7 +35,7 @@ class BlockKind(Enum):
     PARAGRAPH = auto()
     """May be cut between sentences; no other kind may be cut at all."""
     LIST_ITEM = auto()
-    """Of an outermost list, with all that is nested in it."""
+    """An item of an outermost list, with all that is nested in it."""
     CODE = auto()
     TABLE = auto()
     HTML = auto()
@@ -52,7 +52,7 @@ class Block:
     end: int
     kind: BlockKind
     level: int = 0
-    """Of a heading: 1 to 6."""
+    """The level of a heading, 1 to 6; else 0."""
     heading: str = ""
     """What a heading says, without markup."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TOO_LONG: Final = 2.0
 _TOO_SHORT: Final = 1.0
-"""What an article costs of half the target's length; of a quarter, four times as much."""
+"""The cost of an article that has half the target's length; one of a quarter costs four times as much."""
 _PRICES: Final = {Before.SENTENCES: 3.0, Before.ITEMS: 1.5, Before.BLOCKS: 1.0}
 _ANNOUNCED: Final = 3.0
 """The price of a cut between blocks, the first of which ends in a colon."""

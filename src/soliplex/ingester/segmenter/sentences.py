@@ -36,7 +36,7 @@ def sentence_ends(text: str, start: int = 0, end: int | None = None) -> Iterator
 
 
 def _goes_on(text: str, start: int, found: re.Match[str]) -> bool:
-    """Whether what looks like the end of the sentence that begins at `start` stands within it."""
+    """Whether the sentence that begins at `start` goes on after what looks like its end."""
     if not found[0].startswith("."):
         return False
     stop = found.start() + 1

@@ -95,7 +95,7 @@ class Tagger:
         return await asyncio.to_thread(self.tags_found_here, article, language)
 
     def tags_found_here(self, article: Article, language: str) -> Tags:
-        """Without a language model."""
+        """The tags that are found without a language model."""
         if not self.rules.usetags:
             found = keyphrases(article.body, language, self.rules.maxtags, self.elsewhere)
             return Tags(tuple(found), TaggedBy.KEYPHRASES)

@@ -20,7 +20,7 @@ _FEWEST_LETTERS: Final = 4
 _LOOKED_AT: Final = 2000
 _MARKS: Final = re.compile(r"^[\s>]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|```\w*|~~~\w*)?(?=\s|$)")
 _RULES: Final = re.compile(r"\|[\s|:-]*|(?:[.\u2026_-]\s?){4,}")
-"""Between the cells of a table, below its header, and before the page numbers of contents."""
+"""Marks that are no words: between the cells of a table, below its header, before the page numbers of contents."""
 
 
 def group_of(units: Sequence[Unit]) -> str:

@@ -26,7 +26,7 @@ type Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Vectors of texts, a row each; their angles tell how close the texts are in meaning."""
 
 LONGEST_TOPIC: Final = 200
-"""Passages. What is longer is cut: so the time that a text takes grows with its length, and not with its square."""
+"""Most passages of a topic. A longer one is cut: so the time for a text grows with its length, not with its square."""
 BETWEEN_BLOCKS: Final = 2.6
 """The price of a cut between two plain paragraphs, in units of how much neighbours differ."""
 WITHIN_PARAGRAPH: Final = 1.0
@@ -36,9 +36,9 @@ BETWEEN_SENTENCES: Final = 1.75
 _LOWEST: Final = 1.3
 _HIGHEST: Final = 2.8
 MOST_SENTENCES: Final = 500
-"""Of a text that is embedded sentence by sentence with a language model: a few seconds."""
+"""Most sentences of a text that is embedded sentence by sentence: the language model needs time for each."""
 _LEVELS: Final = 15
-"""In a text without paragraphs, so many prices between the lowest and the highest are tried."""
+"""How many prices, from the lowest to the highest, are tried for a text without paragraphs."""
 _LEANING: Final = 0.3
 """How soon prices further away from the usual one count less, on a scale of logarithms."""
 _LONGEST_TEXT: Final = 2000

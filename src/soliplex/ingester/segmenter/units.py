@@ -18,9 +18,9 @@ from soliplex.ingester.segmenter.sizes import Sizes, size_of
 _PARTS_OF_TARGET: Final = 64
 """Neighbouring list items shorter than this part of the target are one unit: a list of 100,000 words stays cheap."""
 _MOST_HEADINGS: Final = 6
-"""That go with the block below them: pages of nothing but headings are cut between these."""
+"""Most headings that go with the block below them: pages of nothing but headings are cut between headings."""
 _LONG_PARAGRAPH: Final = 0.5
-"""Of the target. Shorter paragraphs stay whole."""
+"""The share of the target from which on a paragraph is long. Shorter ones stay whole."""
 
 
 _COLONS: Final = (":", "\uff1a")
@@ -31,7 +31,7 @@ class Before(IntEnum):
 
     SENTENCES = 0
     ITEMS = 1
-    """Of a list, or of a quotation."""
+    """Between items of a list, or within a quotation."""
     BLOCKS = 2
     SECTIONS = 3
 
@@ -47,11 +47,11 @@ class Unit:
     path: tuple[str, ...] = ()
     """The headings that it stands below, the one it begins with among them."""
     level: int = 0
-    """Of the heading that it begins with; 0 where it begins with none."""
+    """The level of the heading that it begins with; 0 where it begins with none."""
     heading: str = ""
     """What that heading says."""
     kind: BlockKind = BlockKind.PARAGRAPH
-    """Of what it holds besides headings."""
+    """The kind of what it holds besides headings."""
     announces: bool = False
     """Whether it ends in a colon: what comes next belongs to it."""
 

@@ -1,7 +1,7 @@
 """The vectors that tell where topics change, computed in this process.
 
-Blocks are told apart by averaged word vectors as well as by a language model, and ten times as fast. Sentences are too
-short for that: there a language model finds twice as many of the changes.
+Blocks are told apart by averaged word vectors as well as by a language model, and much faster. Sentences are too short
+for that: between them a language model finds more of the changes.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, se
 def _routes(*, asking_for_key: bool) -> tuple[BaseRoute, ...]:
     """All routes, worked out once for all applications of this process: they know nothing of the one they belong to.
 
-    FastAPI would work them out at the first request, for a fifth of a second.
+    FastAPI would work them out at the first request, and keep all others waiting meanwhile.
     """
     all_of_them = APIRouter()
     for router in (pages.router, ui.router, health.router, metrics.router):

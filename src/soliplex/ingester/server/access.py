@@ -113,7 +113,7 @@ WITH_OPERATE: Final = {
     "POST /source-status": "delete_stale",
     "GET /document/validate_storage": "clean_up",
 }
-"""Requests that delete something where this field is true: then they need `operate`, whatever they need else."""
+"""Requests that delete something where this field is true: then they need `operate`, whatever else they need."""
 NOT_IN_THE_LOG: Final = frozenset({"/tasks/claim", "/tasks/complete", "/tasks/extend", "/tasks/fail"})
 """What workers outside do all the time: it repeats or deletes nothing, and the history of each step tells of it."""
 

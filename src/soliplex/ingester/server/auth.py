@@ -1,7 +1,8 @@
 """Who sends a request: nobody is asked, unless the settings say so.
 
-Whoever is not acceptable gets no further than here, whatever the path, but for what `access.OPEN` names. Checked before
-a byte of the body is read: a stranger cannot make the server take in an upload only to refuse it.
+A request that is refused gets no further than this module, whatever its path; only what `access.OPEN` names is answered
+to anyone. All is checked before a byte of the body is read: a stranger cannot make the server take in an upload only to
+refuse it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ DOCUMENTED: Final = Security(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request, as far as anybody asked."""
+    """Who sends a request, as far as the settings have it asked."""
 
     name: str
     email: str | None = None
@@ -81,7 +82,7 @@ class Authentication:
                     return
                 caller = STRANGER
             except TROUBLES as error:
-                # Whose key it is stands in the database: without it nobody is let in but where everybody is.
+                # Named keys stand in the database. While it cannot be asked, open paths alone are answered.
                 if not is_open(scope):
                     await answer_for(error)(scope, receive, send)
                     return
@@ -102,8 +103,8 @@ class Authentication:
             return
         path = self._routes().path_for(scope) if scope["type"] == "http" else None
         if path is None:
-            return  # there is nothing that anybody could do there
-        # What nobody has said a scope for, only an administrator may do.
+            return  # no route is at this path: the answer will be 404, whoever asks
+        # A route without a scope in `access.SCOPES` is for administrators only.
         needed = scope_of(scope["method"], path) or Needed.ADMIN
         require(caller, needed)
 

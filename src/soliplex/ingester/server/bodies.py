@@ -4,8 +4,8 @@ A framework reads a form or a JSON object into memory as long as it comes. Here 
 `LARGEST_JSON` of anything else, unless the route reads the body by itself, block by block, and says so: uploads, and
 forms that have bounds of their own.
 
-A client that is waited for must send something: each body may keep the server waiting for so many seconds, and what
-comes of it earns new ones. Only time in which the server waits counts, not what it needs itself.
+A client must go on sending: each body may keep the server waiting for so many seconds, and bytes that arrive earn it
+more seconds. Only the time in which the server waits for bytes counts, not the time in which it works on them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from soliplex.ingester.lib.config import ServerSettings
 
 LARGEST_BODY: Final = 8 << 20
-"""Of a form that is read into memory."""
+"""Most bytes of a form that is read into memory."""
 LARGEST_JSON: Final = (1 << 20) + (16 << 10)
-"""Of any other body that is. It is read in one call, for which all other requests wait; so there is room for the
-largest payload that a step may be sent, and for little more."""
+"""Most bytes of any other body that is read into memory. It is decoded in one call, for which all other requests wait:
+so there is room for the largest payload that a step may be sent, and for little more."""
 DRAINED: Final = 16 << 20
 """How much is still read of a body that is refused. A client that is cut off while it sends may not see the answer."""
 _BOUND: Final = "soliplex.bound"
@@ -42,7 +42,7 @@ def is_form(headers: Headers) -> bool:
 
 
 class _Bound:
-    """Counts what comes."""
+    """Counts the bytes of one body, and ends it when there are too many."""
 
     def __init__(self, receive: Receive, largest: int) -> None:
         self._receive = receive
@@ -116,7 +116,7 @@ class _Pace:
             async with asyncio.timeout(self._allowance.seconds):
                 message = await self._receive()
         except TimeoutError:
-            # As above: FastAPI gives no other exception a good answer.
+            # An HTTP exception, as in `_Bound`: FastAPI gives no other a good answer.
             problem = "body: comes too slowly; send it without long pauses, or in smaller requests"
             raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, problem, {"Connection": "close"}) from None
         self._allowance.count(self._clock() - started, len(message.get("body", b"")))

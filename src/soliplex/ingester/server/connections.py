@@ -181,7 +181,7 @@ class BoundedConnection(HttpToolsProtocol):
                 # Another answer is under way: this one would stand in the middle of it.
                 self.transport.abort()
                 return
-            # Whoever waits for the rest of the body learns that the client is gone, and cannot answer any more.
+            # The application waits for the rest of the body: it is told that the client is gone, and answers no more.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.write(_answer(status, problem))

@@ -1,4 +1,4 @@
-"""The life of a server process: the database opens and the worker starts; in the end both go, in the other order.
+"""The life of a server process: the database is opened, then the worker starts; at the end the worker stops first.
 
 A signal to stop is passed on to answers that would otherwise never end (streams of events), since the server waits for
 all answers before it lets the worker go.
@@ -36,7 +36,7 @@ from soliplex.ingester.server.metrics import loop_delay_measured
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = timedelta(seconds=1)
-"""For runs whose time is over."""
+"""Between two looks for runs whose deadline has passed."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _lost: Final[list[Worker]] = []
@@ -44,7 +44,7 @@ _lost: Final[list[Worker]] = []
 
 
 type State = dict[str, Any]
-"""What whoever serves the application is told of it; `connections.py` asks."""
+"""What uvicorn is given by the lifespan, for each connection: `connections.py` reads the settings in it."""
 
 
 def lifespan_of(wiring: Wiring, *, with_worker: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:

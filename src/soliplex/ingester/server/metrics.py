@@ -54,7 +54,7 @@ async def metrics() -> Response:
 
 
 def count_request(method: str, route: str, status: int, seconds: float) -> None:
-    """Note the end of a request, under its route and not its path: paths are without number."""
+    """Note the end of a request, under its route and not under its path: there may be any number of paths."""
     counter, histogram = _requests_of(method, route, int(status))
     counter.inc()
     histogram.observe(seconds)
@@ -68,7 +68,7 @@ def _requests_of(method: str, route: str, status: int) -> tuple[Counter, Histogr
 
 @asynccontextmanager
 async def loop_delay_measured() -> AsyncGenerator[None]:
-    """Meanwhile, note twice a second how much later than it asked for a task has its turn."""
+    """For the time of the block, note twice a second how late the event loop is in giving a task its turn."""
     async with meanwhile(_measure_loop_delay(_loop_delay())):
         yield
 

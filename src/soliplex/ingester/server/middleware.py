@@ -9,7 +9,7 @@
     PlainPaths        no path that only seems to be another
     Origins           no changes for pages of other origins (sites.py)
     BodyPace          how slowly a body may come (bodies.py)
-    IngestGate        how many uploads, and how often (rate_limit.py)
+    UploadGate        how many uploads, and how often (rate_limit.py)
     Failures          a bug becomes a JSON answer, and a traceback in the log
     BodyBound         how much of a body is read (bodies.py)
     Audited           what stops, repeats or deletes something is written down (auditing.py)
@@ -42,7 +42,7 @@ from soliplex.ingester.server.auditing import Audited
 from soliplex.ingester.server.auth import Authentication
 from soliplex.ingester.server.bodies import BodyBound, BodyPace
 from soliplex.ingester.server.errors import answer_for, refuse
-from soliplex.ingester.server.rate_limit import IngestGate
+from soliplex.ingester.server.rate_limit import UploadGate
 from soliplex.ingester.server.sites import Hosts, Origins, Served
 
 _access = logging.getLogger("soliplex.ingester.access")
@@ -71,7 +71,7 @@ def install_middleware(app: FastAPI, wiring: Wiring, served: Served) -> None:
     app.add_middleware(Audited, routes=cache(lambda: Routes(app)))
     app.add_middleware(BodyBound)
     app.add_middleware(Failures, debug=settings.debug)
-    app.add_middleware(IngestGate, settings=settings)
+    app.add_middleware(UploadGate, settings=settings)
     # Outside the gate, so that the time that a request waits there does not count.
     app.add_middleware(BodyPace, settings=settings)
     app.add_middleware(Origins, settings=settings, served=served)
@@ -146,7 +146,7 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
     client = (scope.get("client") or ("-",))[0]
     extra = {"method": scope["method"], "path": scope["path"], "status": int(status), "client": client}
     extra["duration_ms"] = round(seconds * 1000, 1)
-    # Not by `log`, which looks through the stack for the line of code it is called in. That is here, for all of them.
+    # Not by `log`, which would search the stack for the calling line of code: for every request, that is this line.
     _access.handle(_access.makeRecord(_access.name, level, __file__, 0, "request", (), None, extra=extra))
 
 
@@ -187,8 +187,8 @@ class SecurityHeaders:
 class PlainPaths:
     """Refuses paths that end in a newline (`%0A`).
 
-    The router takes `/upload` and a newline for `/upload`, since `$` in a pattern fits before a last newline. Without
-    them, whoever compares the path with that of a route finds it equal when the router does.
+    The router takes `/upload` and a newline for `/upload`, since `$` in a pattern fits before a last newline. Once such
+    paths are refused, a path is equal to that of a route exactly where the router takes it for that route.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -21,7 +21,7 @@ router = APIRouter(include_in_schema=False)
 
 TITLE: Final = "Soliplex Ingester"
 _OURS: Final = Path(__file__).parent / "assets"
-# Swagger UI and ReDoc, as a package that is made for this carries them.
+# The files of Swagger UI and ReDoc, which the package fastapi-offline carries.
 _THEIRS: Final = Path(fastapi_offline.__file__).parent / "static"
 ASSETS: Final = {
     f"/docs/{path.name}": path

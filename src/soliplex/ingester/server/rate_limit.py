@@ -52,7 +52,7 @@ class RateLimit:
             self._full_at.popitem(last=False)
 
 
-class IngestGate:
+class UploadGate:
     """Refuses uploads beyond the rate, and lets the others wait until there is room for them."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """What a worker of its own shows of itself over HTTP: health and metrics, as a server does, and nothing else.
 
-The same routes under the same rules: names of hosts, keys, limits of heads. A worker is asked on the loop it works on,
-so that an answer also tells that this loop still turns.
+Its routes follow the rules of the server's: names of hosts, keys, bounds on heads. Requests are answered on the event
+loop that the worker works on, so an answer also shows that this loop is not stuck.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Display(Watcher, Protocol):
 
 
 class Speaking(ABC):
-    """Puts into words what a watcher is told beside the stages."""
+    """What all displays have in common: failures, waits and the like become sentences, which `say` shows."""
 
     @abstractmethod
     def say(self, text: str, style: str = "") -> None: ...
@@ -152,7 +152,7 @@ class Speaking(ABC):
 
 
 def display_for(console: Console) -> Display:
-    """Bars where they can be drawn, lines elsewhere; lines too where the log is JSON, of which each is a record."""
+    """Bars where they can be drawn, lines elsewhere, and where the log is JSON: each line is then a record of it."""
     can_be_drawn = console.is_terminal and not console.is_dumb_terminal and get_settings().log_format != "json"
     return LiveDisplay(console) if can_be_drawn else LineDisplay(console)
 
@@ -315,7 +315,7 @@ class _Count(ProgressColumn):
 
 
 class _Time(ProgressColumn):
-    """How long it has been worked on; of a step that has not begun, nothing."""
+    """The column with how long a stage has been worked on; it is empty for a step that has not begun."""
 
     def __init__(self, times: _Times) -> None:
         self._times = times

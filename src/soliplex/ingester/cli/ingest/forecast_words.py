@@ -10,7 +10,7 @@ from soliplex.ingester.installation.forecast import Forecast, KindForecast
 
 _HEADINGS: Final = ("", "documents", "size", "pages", "chunks", "time")
 SHORT: Final = 0.5
-"""Seconds of loading that nobody asks about."""
+"""Seconds: if loading parser and model takes less, it is not mentioned."""
 
 
 def forecast_in_words(forecast: Forecast) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from soliplex.ingester.lib.enums import Standing
 ENOUGH_RUNS: Final = 10
 """Runs on either side from which something is concluded."""
 WORSE: Final = 1.05
-"""Times as long: what is less is not worth a change back."""
+"""Runs are worse if they take more than this many times as long: a smaller loss is not worth a change back."""
 PATIENCE: Final = 50
 """Runs after which a change that is neither better nor worse is kept."""
 

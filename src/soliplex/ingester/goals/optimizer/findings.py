@@ -86,7 +86,7 @@ def _edges(flow: WorkflowDefinition, measured: Measurements) -> Iterator[Finding
 
 def _order(flow: WorkflowDefinition, measured: Measurements, slots: int) -> Iterator[Finding]:
     if any(step.priority for step in flow.steps):
-        return  # their author has put them in order
+        return  # the author has given priorities: they stay
     seconds = {key: max(durations) for key, durations in measured.work.items() if durations}
     wanted = structure.priorities(flow.dependencies, seconds)
     lower = {step: value for step, value in wanted.items() if value}

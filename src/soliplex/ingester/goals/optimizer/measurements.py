@@ -32,9 +32,9 @@ class RunFacts:
     seconds: float
     has_failed: bool
     optimization: int | None
-    """Which optimization its version of the flow came out of."""
+    """The id of the optimization that made the version of the flow; None for a version of the author's."""
     base_hash: str | None
-    """Of a version that is as its author defined it."""
+    """The hash of the flow, where the version is as its author defined it; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Measurements:
     overhead: float
     """Seconds that pass between the end of what a step waited for and its beginning, when nothing is in the way."""
     executions: int
-    """Runs that were recorded, those among them that were pruned."""
+    """Runs that were recorded, pruned ones included."""
 
     @property
     def typical_seconds(self) -> float | None:

@@ -42,14 +42,14 @@ from soliplex.ingester.lib.wiring import current_wiring
 ENOUGH_TO_RESTRUCTURE: Final = 100
 """Recorded executions of a flow before its graph is changed."""
 SHARE_OF_TIME: Final = 0.05
-"""Of a process, that studying one flow may take."""
+"""The share of a process's time that studying one flow may take."""
 MOST_STUDIED: Final = 10_000
 type Optimizable = WorkflowDefinition | Flow | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """Something that would be better otherwise, and why."""
+    """A proposal to change a flow, and why."""
 
     kind: str
     level: Level
@@ -99,7 +99,7 @@ class Recommendations:
     slug: str
     level: Level
     executions: int
-    """Runs that were recorded, those among them that were pruned."""
+    """Runs that were recorded, pruned ones included."""
     measured_runs: int
     """Runs that were looked at one by one."""
     typical_seconds: float | None

@@ -20,7 +20,7 @@ from soliplex.ingester.lib.models.statements import to_json
 from soliplex.ingester.lib.models.transactions import Script, json_of
 
 SURE = 10
-"""So many samples are as good as believing half; ten times as many, nine tenths."""
+"""With this many samples the confidence is one half; with ten times as many it is about nine tenths."""
 
 
 async def optimizations_of(slug: str) -> list[FlowOptimization]:
@@ -41,7 +41,7 @@ async def keep_optimization(new: FlowOptimization) -> int:
 
 
 async def settle(optimization: FlowOptimization, found: Comparison) -> bool:
-    """Write down what a comparison says; whether nobody else had settled it."""
+    """Write down what a comparison says. False: another process had done so before."""
     assert optimization.id is not None
     settled_at = None if found.standing is Standing.APPLIED else utcnow()
     facts = {**asdict(found), "standing": found.standing.value, "settled_at": settled_at}
@@ -82,13 +82,13 @@ class Trust:
         self._refused = refused
 
     def in_finding(self, finding: Finding) -> float:
-        """From 0 to 1."""
+        """The confidence in a finding, from 0 to 1."""
         kept, worse = self._kept[finding.kind], self._taken_back[finding.kind]
         record = (kept + 2) / (kept + worse + 2)
         return round(finding.samples / (finding.samples + SURE) * record, 3)
 
     def is_refused(self, change: Change) -> bool:
-        """Whether just this was taken back before, in this flow."""
+        """Whether this very change was made in this flow before, and was taken back."""
         return _key(change) in self._refused
 
 

@@ -24,7 +24,7 @@ type Edges = Mapping[str, Sequence[str]]
 
 _READS_ALL: Final = frozenset({"input", "inputs", "workflow_run", "run_step"})
 LEVELS_OF_PRIORITY: Final = 5
-"""How many steps of priority there are at most: finer ones would say more than durations do."""
+"""How many priorities are given at most: durations are not exact enough for more."""
 
 
 def redundant_edges(edges: Edges, keeps: Callable[[str, str], bool]) -> list[tuple[str, str]]:

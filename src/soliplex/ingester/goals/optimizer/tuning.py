@@ -28,7 +28,7 @@ WORTH_IT: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that would be better otherwise."""
+    """What measurements say should be changed about a step, or about a flow."""
 
     kind: Kind
     step: str

@@ -1,7 +1,7 @@
 """Reads the blocks of a DoclingDocument, from its JSON.
 
-The JSON is walked as it is. docling-core would validate it into objects first and render those, which took several
-times as long as all of chunking does now, and its import takes seconds.
+The JSON is walked as it is. docling-core would validate it into objects first and render those, which takes longer than
+all of chunking, and it is slow to import.
 
 What is read is the document's body, in reading order: no page headers and footers, no text inside pictures (their
 captions and descriptions are), and nothing twice.

@@ -30,7 +30,7 @@ class ChunkOptions(StepOptions):
     chunk_overlap: int = Field(default=0, ge=0)
     """What a piece repeats of the one before it, where a paragraph had to be cut in its middle."""
     separator: str = Field(default="\n\n", min_length=1)
-    """Where plain Markdown is cut besides at its own structure."""
+    """A text at which plain Markdown is cut, too, beside the places where its own structure cuts it."""
     chunker: Literal["docling-local", "docling-serve"] = "docling-local"
     chunker_type: ChunkerType = ChunkerType.HYBRID
     text_context_radius: int = Field(default=0, ge=0)

@@ -8,7 +8,7 @@ The weights are rounded to eight bits as they come, the layers' column by column
 layers is rounded too; with fp32 it is not.
 
 Operations are spelled out rather than left to onnxruntime's optimizer, which would put the sum and the norm of a layer
-together into `SkipLayerNormalization`: on a processor that takes five times as long as the two.
+together into `SkipLayerNormalization`: on a processor that is slower than the two.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Chat:
             self._room, self._opening = asyncio.Semaphore(self._settings.llm_concurrency), asyncio.Lock()
         async with self._opening:
             if self._client is None:
-                # In a thread: the library takes a second to import, and its certificates a tenth to read.
+                # In a thread: the library is slow to import, and its certificates are slow to read.
                 self._client = await asyncio.to_thread(_client_for, self._settings)
             return self._client
 
@@ -236,7 +236,7 @@ OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
 
 
 def _library() -> Any:
-    import openai  # noqa: PLC0415  a second, and needed only where there is a language model
+    import openai  # noqa: PLC0415  slow to import, and needed only where there is a language model
 
     # At DEBUG it logs whole requests, prompts among them.
     logging.getLogger(_LIBRARY).setLevel(max(logging.INFO, logging.getLogger(_LIBRARY).level))

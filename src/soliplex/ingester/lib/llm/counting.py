@@ -14,7 +14,7 @@ _MILLION: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Of a million tokens that are sent, and of a million that are answered, in whatever currency the operator pays."""
+    """The prices of a million tokens sent and of a million tokens answered, in whatever currency the operator pays."""
 
     sent: float = 0.0
     answered: float = 0.0

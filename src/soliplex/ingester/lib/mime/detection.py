@@ -63,7 +63,7 @@ def detect_mime_type(
         return type_of_text(text, extension=extension, declared=_media_type(declared))
     if guessed := filetype.guess_mime(head):
         return guessed
-    return _BINARY_BY_EXTENSION.get(extension) or _claim(declared) or UNKNOWN
+    return _BINARY_BY_EXTENSION.get(extension) or _believable(declared) or UNKNOWN
 
 
 def needs_file(head: bytes) -> bool:
@@ -118,7 +118,7 @@ def _media_type(declared: str | None) -> str | None:
     return media_type if _WELL_FORMED.fullmatch(media_type) else None
 
 
-def _claim(declared: str | None) -> str | None:
+def _believable(declared: str | None) -> str | None:
     """A declared type, unless the bytes speak against it: they are no text, and bear no signature that we know."""
     media_type = _media_type(declared)
     if media_type is None or media_type.startswith("text/") or filetype.get_type(mime=media_type) is not None:

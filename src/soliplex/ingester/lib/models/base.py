@@ -28,7 +28,7 @@ class Table(SQLModel):
 
 
 def loaded[T: Table](table: type[T], values: Mapping[str, Any]) -> T:
-    """A row of the table as a session makes what it loads: the constructor takes forty times as long."""
+    """A row of the table, made as a session makes what it loads: the constructor, which checks values, is slow."""
     row: Any = _maker(table)()  # pyright: ignore[reportArgumentType]  a class can be hashed
     row.__dict__.update(dict.fromkeys(table.model_fields))
     row.__dict__.update(values)

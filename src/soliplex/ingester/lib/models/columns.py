@@ -20,7 +20,7 @@ def utcnow() -> datetime:
 
 
 def to_sqlite_text(moment: datetime) -> str:
-    # Of one width, also where the microseconds are zero. strftime would take ten times as long.
+    # Of one width, also where the microseconds are zero. strftime would be slower.
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 

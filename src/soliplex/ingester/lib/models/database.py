@@ -264,7 +264,7 @@ async def _close(opened: _Open) -> None:
 
 
 async def _prepare_schema(engine: AsyncEngine, *, migrate: bool | None) -> None:
-    # Imported here: Alembic takes a third of a second, and most commands of an up-to-date database need a glance only.
+    # Imported here: Alembic is slow to import, and a look at the schema is all that most commands need.
     from soliplex.ingester.lib.models import schema  # noqa: PLC0415
 
     state = await schema.state_of(engine)

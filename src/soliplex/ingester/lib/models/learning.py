@@ -38,7 +38,7 @@ class FlowOptimization(Table, table=True):
     slug: str
     level: str
     base_hash: str
-    """Of the flow as its author defined it: another definition has learned nothing yet."""
+    """The hash of the flow as its author defined it: runs of another definition say nothing about this one."""
     previous_id: int | None = Field(default=None, sa_type=sa.BigInteger)
     """The optimization that was in use before. None: the flow as it was defined."""
     changes: list[dict[str, Any]] = Field(sa_type=JSON)
@@ -84,7 +84,7 @@ class KnownDecomposition(Table, table=True):
     __table_args__ = (sa.Index("ix_knowndecomposition_used_at", "used_at"),)
 
     goal_hash: str = Field(primary_key=True)
-    """SHA-256 of the goal, without regard to case and blanks, and of what the model is told besides."""
+    """SHA-256 of the goal, regardless of case and blanks, and of what else the model is told."""
     tasks: Any = Field(default=None, sa_type=JSON, nullable=True)
     uses: int = 0
     created_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)

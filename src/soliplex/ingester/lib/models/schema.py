@@ -122,7 +122,7 @@ def _upgrade(connection: sa.Connection) -> State:
 
 def migrate(connection: sa.Connection, revision: str) -> None:
     """Run the migrations up or down to the revision, in the connection's transaction."""
-    from alembic import command  # noqa: PLC0415  a third of a second, and needed only where something is to be migrated
+    from alembic import command  # noqa: PLC0415  slow to import, and needed only where something is to be migrated
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()

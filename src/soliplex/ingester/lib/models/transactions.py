@@ -7,8 +7,8 @@ A script is a generator. It yields a statement with its parameters, receives the
         return bool(rows)
 
 A `Link` runs a whole script in one transaction. On PostgreSQL every statement is awaited on an asyncpg connection. On
-SQLite there are two ways, and both run the whole script in one go, since a thread hop a statement would cap the engine
-at a twentieth of its speed:
+SQLite there are two ways, and both run the whole script in one go, since a hop to a thread for each statement would
+cost far more than the statement:
 
 - `ThreadLink`: in one hop to the thread that owns the connection. For anything that may take long.
 - `LoopLink`: on the event loop itself, for the worker's claims and results. Their transactions take milliseconds, and a

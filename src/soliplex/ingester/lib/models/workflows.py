@@ -404,7 +404,7 @@ class RunStepDependency(Table, table=True):
     """An edge of a run's graph: `step_id` waits for `depends_on_id`.
 
     No foreign keys: both ends are rows of the same run, written and deleted with it in one transaction, and checking
-    them would be a third of the cost of creating a run.
+    them would be a large part of the cost of creating a run.
     """
 
     __table_args__ = (
@@ -455,8 +455,7 @@ class LifecycleHistory(Table, table=True):
     """An event in the life of a group, run or step; with a handler to call, also the work of calling it.
 
     The row is written by the transaction that changes the state (an outbox). Without a handler it is a record,
-    COMPLETED
-    from the start; with one it is PENDING until a worker has called the handler.
+    COMPLETED from the start; with one it is PENDING until a worker has called the handler.
     """
 
     __table_args__ = (

@@ -13,6 +13,11 @@
     documents_of_runs  the documents that runs name        forgetting     deleting their runs with them
     kinds          which kinds of documents a workflow cannot read
     rag_check      whether a RAG database holds what was stored in it, and mending it
+    held           in which RAG databases a document is  placing        where contents live, as RAG databases say it
+    looking        finding documents by a part of their name
+    recording      the rows of many uploads in one transaction
+    loading        what a workflow has to load first     group_coverage how much of its PDFs' text a group has read
+    apart          work whose length a client decides, in a process that can be ended
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
 """

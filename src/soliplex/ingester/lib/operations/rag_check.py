@@ -72,7 +72,7 @@ class RagRepair:
 
 
 async def check_rag(path: str, *, max_wait: float | None = 10.0) -> RagCheck:
-    """Compare a RAG database with what the runs have stored there. Waits `wait` seconds for whoever writes to it."""
+    """Compare a RAG database with what the runs have stored there. Its lock is waited for, for `max_wait` seconds."""
     async with rag.hold_rag_lock(path, holder_kind=ResourceLockKind.CLI, max_wait=max_wait):
         contents = await contents_of(path)
         key = rag.rag_resource_key(path)

@@ -26,7 +26,7 @@ from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions
 
 GROUPS_LOOKED_AT: Final = 20
 DOCUMENTS_LOOKED_AT: Final = 2_000
-"""So many documents are enough for a forecast, and are read in a tenth of a second."""
+"""So many documents are enough for a forecast, and few enough to be read while somebody waits."""
 ENOUGH_TO_TELL: Final = 4
 IN_SHARED_CALLS: Final = frozenset({WorkflowStepType.EMBED, WorkflowStepType.STORE})
 """Steps of many documents that are executed in one call: how long each took says nothing about its document."""

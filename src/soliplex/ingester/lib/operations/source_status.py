@@ -25,8 +25,8 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claimed:
-    """What the client says its content is."""
+class _Declared:
+    """What the client says that the content at a URI is."""
 
     sha256: str
     etag: str
@@ -40,19 +40,19 @@ async def source_status(source: str, hashes: Mapping[str, Any], *, delete_stale:
     name = checked_name("source", source)
     status: dict[str, dict[str, str]] = {}
     async for piece in in_pieces(hashes.items()):
-        status.update(await _status_of(name, {uri: _claimed(uri, value) for uri, value in piece}))
+        status.update(await _status_of(name, {uri: _declared(uri, value) for uri, value in piece}))
     if not delete_stale:
         return SourceStatus(status)
     return SourceStatus(status, (await delete_uris(name, await _stale_uris(name, status))).document_uris)
 
 
-async def _status_of(source: str, claimed: Mapping[str, _Claimed]) -> dict[str, dict[str, str]]:
-    see_storable_text("hashes", "".join(claimed))
+async def _status_of(source: str, declared: Mapping[str, _Declared]) -> dict[str, dict[str, str]]:
+    see_storable_text("hashes", "".join(declared))
     stored = {
-        row["uri"]: row["doc_hash"] for row in await Database.read(SQL.stored_uris(source=source, uris=list(claimed)))
+        row["uri"]: row["doc_hash"] for row in await Database.read(SQL.stored_uris(source=source, uris=list(declared)))
     }
-    etags = await _etags([stored[uri] for uri, claim in claimed.items() if claim.etag and uri in stored])
-    return {uri: _compare(claim, stored.get(uri), etags) for uri, claim in claimed.items()}
+    etags = await _etags([stored[uri] for uri, sent in declared.items() if sent.etag and uri in stored])
+    return {uri: _compare(sent, stored.get(uri), etags) for uri, sent in declared.items()}
 
 
 async def _stale_uris(source: str, sent: Container[str]) -> list[str]:
@@ -64,16 +64,16 @@ async def _stale_uris(source: str, sent: Container[str]) -> list[str]:
     return stale
 
 
-def _claimed(uri: str, value: Any) -> _Claimed:
+def _declared(uri: str, value: Any) -> _Declared:
     match value:
         case str():
-            return _Claimed(value, "")
+            return _Declared(value, "")
         case None:
-            return _Claimed("", "")
+            return _Declared("", "")
         case {**facts}:
             sha256, etag = facts.get("sha256"), facts.get("etag")
             if isinstance(sha256, str | None) and isinstance(etag, str | None):
-                return _Claimed(sha256 or "", etag or "")
+                return _Declared(sha256 or "", etag or "")
         case _:
             pass
     raise InvalidInputError("hashes", f'the value of {uri!r} must be a hash, or {{"sha256": "...", "etag": "..."}}')
@@ -85,14 +85,14 @@ async def _etags(hashes: list[str]) -> dict[str, str]:
     return {row["hash"]: row["etag"] for row in await Database.read(SQL.etags_of_documents(hashes=hashes))}
 
 
-def _compare(claim: _Claimed, stored_hash: str | None, etags: Mapping[str, str]) -> dict[str, str]:
+def _compare(sent: _Declared, stored_hash: str | None, etags: Mapping[str, str]) -> dict[str, str]:
     if stored_hash is None:
-        return {"hash": claim.sha256, "status": "new"}
-    if claim.sha256 and _bare(claim.sha256) == _bare(stored_hash):
-        return {"hash": claim.sha256, "status": "matched"}
-    if claim.etag and claim.etag == etags.get(stored_hash):
-        return {"hash": claim.sha256 or stored_hash, "status": "matched"}
-    return {"source_hash": claim.sha256, "stored_hash": stored_hash, "status": "mismatch"}
+        return {"hash": sent.sha256, "status": "new"}
+    if sent.sha256 and _bare(sent.sha256) == _bare(stored_hash):
+        return {"hash": sent.sha256, "status": "matched"}
+    if sent.etag and sent.etag == etags.get(stored_hash):
+        return {"hash": sent.sha256 or stored_hash, "status": "matched"}
+    return {"source_hash": sent.sha256, "stored_hash": stored_hash, "status": "mismatch"}
 
 
 def _bare(text: str) -> str:

@@ -37,7 +37,7 @@ class PageText:
 
 def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = False) -> DoclingDocument:
     """A document without pages. Source, whose line breaks count, is kept as code."""
-    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415  four seconds
+    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415  slow to import
     from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415
 
     document = DoclingDocument(name=name)
@@ -69,7 +69,7 @@ def joined(lines: Iterable[str], size: int) -> Iterator[str]:
 
 def of_pages(name: str, pages: Iterable[PageText]) -> DoclingDocument:
     """A document whose paragraphs know their page, though not their place on it."""
-    from docling_core.types.doc.base import BoundingBox, CoordOrigin, Size  # noqa: PLC0415  four seconds
+    from docling_core.types.doc.base import BoundingBox, CoordOrigin, Size  # noqa: PLC0415  slow to import
     from docling_core.types.doc.common.reference import ProvenanceItem  # noqa: PLC0415
     from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415
     from docling_core.types.doc.labels import DocItemLabel  # noqa: PLC0415
@@ -114,7 +114,7 @@ def title_of(document: Mapping[str, Any]) -> str | None:
 
 
 def text_length(document: DoclingDocument) -> int:
-    """Letters and digits in the texts and tables of the body."""
+    """How many letters and digits the texts and tables of the body have."""
     from docling_core.types.doc.common.content_layer import ContentLayer  # noqa: PLC0415  loaded with any document
 
     texts: list[str] = [item.text for item in document.texts if item.content_layer is ContentLayer.BODY]
@@ -128,6 +128,6 @@ def count_alphanumeric(text: str) -> int:
 
 
 def load(document: dict[str, Any]) -> DoclingDocument:
-    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415  four seconds
+    from docling_core.types.doc.document import DoclingDocument  # noqa: PLC0415  slow to import
 
     return DoclingDocument.model_validate(document)

@@ -17,7 +17,7 @@ SHEETS: Final = {
 }
 """The parts of an archive that hold cells."""
 MOST_CELLS: Final = 200_000
-"""Of a table that stands alone, or of a workbook, whose structure is read. As an object, each takes four kilobytes."""
+"""Most cells of a table, or of a workbook, whose structure is read: as objects, cells take kilobytes each."""
 SHARED_STRINGS: Final = "xl/sharedStrings.xml"
 BLOCK: Final = 1 << 20
 BETWEEN_CELLS: Final = " | "

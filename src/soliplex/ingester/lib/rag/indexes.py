@@ -1,9 +1,9 @@
 """The indexes of a RAG database, kept up with what is written.
 
-LanceDB adds new rows to no index by itself: a search reads them one by one, which for words takes 60 µs a row. So
-whoever writes adds them, in the same turn. New rows become a segment of their own, and segments are merged once the
-newer ones together are as large as the next older one, as in a log-structured merge tree: there are few of them, and a
-row is rewritten a logarithmic number of times. That takes a hundredth of the time of embedding.
+LanceDB adds new rows to no index by itself: a search reads them one by one, which for words is slow. So whoever writes
+adds them, in the same turn. New rows become a segment of their own, and segments are merged once the newer ones
+together are as large as the next older one, as in a log-structured merge tree: there are few of them, and a row is
+rewritten a logarithmic number of times. That costs little beside embedding.
 
 Vectors are compared one by one up to EXACT_UP_TO rows, and beyond that found by an index that rounds them to a byte a
 number. Its best are compared again by the vectors themselves (`REFINE` in `searching`), so it costs next to no recall.
@@ -20,9 +20,9 @@ from typing import Any, Final
 from soliplex.ingester.lib.rag.opening import imported
 
 EXACT_UP_TO: Final = 20_000
-"""Rows whose vectors are compared one by one: 20 ms of the processor."""
+"""Rows whose vectors are compared one by one. With more of them, every search would be noticeably slower."""
 LATE_TEXTS: Final = 500
-"""Rows that the index of words may lack: 30 ms for every search by words."""
+"""Rows that the index of words may lack. Every search by words reads all of them."""
 LATE_ROWS: Final = 5_000
 """Rows that another index may lack."""
 ROWS_OF_A_PARTITION: Final = 4_096

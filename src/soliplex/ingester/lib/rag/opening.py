@@ -231,8 +231,8 @@ _imported: Final[dict[str, Any]] = {}
 async def imported(module: str) -> Any:
     """The module; the first import takes seconds, for which the loop must not stand still.
 
-    Not quite: loading a large library in C keeps all threads waiting for tenths of a second. A process that others wait
-    for imports early (`import_early`).
+    Not quite: loading a large library in C keeps all threads waiting for a while. A process that others wait for
+    imports early (`import_early`).
     """
     if module not in _imported:  # not sys.modules, which also has those whose import is under way
         _imported[module] = await asyncio.to_thread(_import, module)
@@ -254,7 +254,7 @@ def import_early() -> None:
     """Import haiku.rag now, before a server answers anyone: later, all its clients would notice."""
     for module in _EARLY:
         _imported[module] = _import(module)
-    # Half a million objects that stay for good: looking through them for garbage would take tenths of a second.
+    # The import leaves very many objects that stay for good: to look through them for garbage would take long.
     gc.collect()
     gc.freeze()
 

@@ -1,12 +1,12 @@
 """RAG databases that stay open between searches.
 
-Opening one takes 50 ms, which is longer than most searches. Within `readers_kept`, a database is opened once and read
-at its newest version each time, whoever wrote that; without it, each search opens it and closes it again.
+Opening one takes longer than most searches. Within `readers_kept`, a database is opened once and read at its newest
+version each time, whoever wrote that; without it, each search opens it and closes it again.
 
     search ──▶ kept? ── no, or another database now ──▶ open
                  │ yes
                  ▼
-              newest version (0.1 ms) ──▶ questions to its tables
+              newest version          ──▶ questions to its tables
 
 A vacuum deletes old versions, also those that a search in another process is just reading: `read` then opens the
 database anew and asks once more.

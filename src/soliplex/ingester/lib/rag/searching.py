@@ -1,8 +1,8 @@
 """Searching a RAG database: by meaning, by words, or by both.
 
 Both means that each way finds its best, their scores are brought to one scale, and added. Fusing by rank alone
-(reciprocal rank fusion) throws away how much better one result is than the next, and came out below the better of the
-two ways.
+(reciprocal rank fusion) throws away how much better one result is than the next, and finds less than the better of
+the two ways alone.
 
 How well a hit fits is told by a measure that does not depend on the others: the cosine of the angle between question
 and chunk, or BM25 where only words were asked for. The order of the hits is that of the ranking, which for both ways at

@@ -31,7 +31,7 @@ MOST_UNPACKED: Final = 2 << 30
 MOST_RATIO: Final = 200
 """Text compresses to a tenth, sheets of equal rows to a hundredth, zeros to a thousandth."""
 RATIO_COUNTS_FROM: Final = 32 << 20
-"""Below so many unpacked bytes, nobody is harmed by a high ratio."""
+"""Unpacked bytes from which on the ratio counts: fewer do no harm."""
 DEEPEST: Final = 3
 """A document embedded in a document embedded in an archive."""
 

@@ -14,7 +14,7 @@ MOST_HOSTS: Final = 10_000
 class _Circuit:
     failures: int = 0
     open_until: float = 0.0
-    """Until then nobody tries; after it, one does, and the others wait for what comes of that."""
+    """Until this moment the host is left alone. After it, one message is tried, and others wait for its outcome."""
 
 
 class Circuits:

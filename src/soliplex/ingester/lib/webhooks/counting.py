@@ -1,4 +1,4 @@
-"""What becomes of webhooks, for Prometheus. Not by host: hosts are without number."""
+"""What becomes of webhooks, for Prometheus. Not by host: there may be any number of hosts."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Courier:
         """What each run comes to: None, when all its messages are delivered, a wish to go on later, or an error."""
         rests = await rest_of(runs, expires_at=expiry(self._settings, self._clock()))
         at_once = min(self._settings.webhook_host_concurrency, len(runs))
-        # In a thread: it reads files for a tenth of a second.
+        # In a thread: it reads files.
         self._tls = self._tls or await asyncio.to_thread(httpx.create_ssl_context)
         async with AsyncExitStack() as stack:
             # One client for each place: a pool of many connections looks at all of them before each request.

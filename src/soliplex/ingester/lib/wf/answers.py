@@ -19,7 +19,7 @@ class FailedAttempt:
     step_id: int
     step_name: str
     item_index: int | None
-    """Of a task of a map step: which item it was about."""
+    """Which item the attempt was about, if the step is a task of a map step."""
     attempt: int
     worker_id: str | None
     start_date: datetime | None

@@ -30,7 +30,7 @@ class Condition:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Compile the expression; ValueError says what is wrong with it."""
-        # Imported here: it takes a third of a second, and most workflows have no conditions.
+        # Imported here: it is slow to import, and most workflows have no conditions.
         import cel  # noqa: PLC0415
 
         if len(text) > LONGEST:

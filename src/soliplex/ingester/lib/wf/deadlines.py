@@ -1,7 +1,7 @@
 """Long timeouts at little cost: one timer looks after all calls, instead of one timer for each.
 
-A timer of its own costs a call five microseconds, which for tiny steps is a tenth of all their time; and nobody cares
-whether an hour was a second longer.
+A timer of its own would cost a call of a tiny step a noticeable part of its time; and nobody cares whether an hour was
+a second longer.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ ATTEMPTS_IN_JSON: Final = 3
 OUTSIDE: Final = "outside"
 """In place of a handler: workers outside, who ask for the step's type by its name, do the work."""
 FLOW_HANDLERS: Final = "soliplex.ingester.lib.wf.flows.calling."
-"""How the handlers begin that call functions and classes of flows."""
+"""The beginning of the dotted paths of those handlers that call functions and classes of flows."""
 INTERNAL: Final = "internal"
 """The key in a workflow's meta that says that only the product itself starts it."""
 ANY_NUMBER: Final = 2**31 - 1
@@ -83,7 +83,7 @@ _JSON_STEP_KEYS: Final = (
 )
 _QUEUE: Final = re.compile(r"[a-z_][a-z0-9_]{0,46}")
 HIGHEST_PRIORITY: Final = 1_000
-"""Of a step, on either side of 0."""
+"""The highest priority of a step; its negative is the lowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

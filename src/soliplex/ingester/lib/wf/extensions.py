@@ -24,7 +24,7 @@ from soliplex.ingester.lib.wiring import current_wiring
 
 type PoolSize = Callable[[Settings], int]
 type Reason = Callable[[str, str, Any], str | None]
-"""Of a step's key, the key of the step that decided, and what that gave: why the step has nothing to do, if so."""
+"""Given the key of a step, the key of the step that decided and its output: why the first has nothing to do, if so."""
 
 type Tidying = Callable[[], Awaitable[object]]
 

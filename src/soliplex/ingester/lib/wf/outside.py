@@ -5,8 +5,8 @@
     complete   an output, or
     fail       a reason: the step is tried again, as its workflow says
 
-The lease is the worker: each claim checks in under a name of its own, so that what was claimed together is given back
-together when nobody asks for more time. Whoever is late finds that the lease is another's, and changes nothing.
+To the engine each claim is a worker: it checks in under a name of its own, so that what was claimed together is given
+back together when nobody asks for more time. Whoever is late finds that the lease is another's, and changes nothing.
 """
 
 from __future__ import annotations

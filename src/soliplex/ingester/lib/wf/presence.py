@@ -304,7 +304,7 @@ class SqlitePresence:
             self._connection = None
 
     def _version(self) -> int:
-        # Three microseconds, and no lock that a writer could hold up: no thread is needed.
+        # This takes microseconds, and no lock that a writer could hold up: no thread is needed.
         if self._connection is None:
             self._connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=0)
         connection = self._connection

@@ -256,7 +256,7 @@ class Worker:
         self._bus.stop_claiming()
         await self._duties.end(self._delivering, 5.0)
         self._leaving.set()
-        self._from_others.ring()  # nor need whoever waits for it
+        self._from_others.ring()  # the duty that waits for news from others ends now, too
         self._signal_bell.ring()
         self._reports.wake()
         if self._ended_runs is not None:

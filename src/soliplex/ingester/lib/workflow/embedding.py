@@ -29,7 +29,7 @@ from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 DOCUMENTS_AT_ONCE: Final = 64
 CHUNKS_AT_ONCE: Final = 4_000
-"""Most chunks in a call of several documents: a hundred megabytes of vectors, a minute of the slowest embedder."""
+"""Most chunks in a call of several documents: more would fill the memory, and keep a slow embedder busy for long."""
 LONG: Final = 1 << 20
 """Bytes of chunks from which they are embedded in pieces. With their vectors they become a hundred times as much."""
 FEW_CHUNKS: Final = 4

@@ -36,7 +36,7 @@ def stream_of(job_id: str) -> str:
 
 
 def progress_while_tagging(done: int, total: int) -> int:
-    """The progress of a job of whose articles so many are done."""
+    """The progress of a job, by how many of its articles are done."""
     begins, ends = STAGES["segment"].until, STAGES["tag"].until
     return begins + (ends - begins) * done // max(total, 1)
 

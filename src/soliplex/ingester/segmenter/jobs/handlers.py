@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 NO_TEXT: Final = "the document holds no text; if its pages are pictures, send it with enable_ocr=true"
 NOT_TAGGED: Final = "the job ended before it was tagged"
-"""Of an article that nothing went wrong with."""
+"""The reason for an article with which nothing went wrong before the job ended."""
 
 
 async def segment_document(

@@ -49,11 +49,11 @@ LOCAL_OCR_BACKENDS: Final = ("rapidocr",)
 
 
 class BadFieldError(InvalidInputError):
-    """A field of a job that cannot be what it is."""
+    """A field of a job has a value that it cannot have."""
 
 
 class UnsupportedTypeError(IngesterError):
-    """A kind of document that nothing here reads."""
+    """The document is of a kind that no parser reads."""
 
     def __init__(self, mime_type: str) -> None:
         super().__init__(f"uploadfile: {mime_type} is no kind of document that can be read; send {', '.join(DOCTYPES)}")

@@ -29,7 +29,7 @@ class Stage:
 
     name: str
     until: int
-    """Progress when it is over. The shares are about those of the time that a PDF of some pages takes."""
+    """The progress when the stage is over: about the share of its time that a PDF of a few pages has taken by then."""
 
 
 STAGES: Final[Mapping[str, Stage]] = {

@@ -63,7 +63,7 @@ async def start_job(
             received = await artifacts.as_file(received)
         name = safe_filename(filename)
         found, wanted = await _types_of(received, name, options)
-        # What a text is, the validate step tells by its name: where the sender knows better, its place says so.
+        # The validate step tells the kind of a text by its name: a kind that the sender names is made part of the name.
         place = name if found == wanted else f"{name}.{options.doctype}"
         arrival = _Arriving(new_job_id(), name, place, wanted, options, sender, await pin(segment_workflow()))
     except BaseException:
@@ -90,7 +90,7 @@ def new_job_id() -> str:
 
 
 async def _types_of(received: Received, name: str, options: JobOptions) -> tuple[str, str]:
-    """What the file seems to be, and what it is to be read as."""
+    """The type that the file seems to have, and the type as which it is to be read."""
     if not received.size:
         raise BadFieldError("uploadfile", "is empty")
     found = await asyncio.to_thread(detect_mime_type, received.path, name, head=received.head)

@@ -44,7 +44,7 @@ def segment_workflow() -> WorkflowDefinition:
 
 
 def _made(settings: Settings) -> WorkflowDefinition:
-    del settings  # of which each step asks for the usual pauses
+    del settings  # each step asks for the usual pauses of the settings by itself
     return workflow_from_steps(
         WORKFLOW_ID,
         [

@@ -39,15 +39,15 @@ class LogIn(Body):
 
 
 class Session(BaseModel):
-    """Who asks, as far as anybody asked."""
+    """The caller, as far as this server asks who calls."""
 
     needs_key: bool
     """Whether this server asks for a key at all."""
     name: str | None
-    """The name of the key or the user; null for who has not logged in."""
+    """The name of the key or the user; null for a caller who has not logged in."""
     scopes: list[Scope]
     expires_at: datetime | None = None
-    """When the session ends that has just begun."""
+    """When the session ends, in the answer to logging in."""
 
 
 @router.get("/keys", summary="Named keys, the newest first", response_model=Keys)
@@ -58,7 +58,7 @@ async def list_keys(
     *,
     revoked: Annotated[bool, Query(description="Those too that were revoked.")] = False,
 ) -> Keys:
-    """Without what they are made of, which nobody knows any more."""
+    """Names, scopes and dates. The keys themselves are not kept, so nobody can list them."""
     return await asked.answer(await access.list_keys(revoked=revoked, paging=asked.paging), request, response)
 
 
@@ -79,7 +79,7 @@ async def revoke_key(name: Text) -> Key:
 
 @router.get("/session", summary="Who am I")
 async def get_session(request: Request, settings: CurrentSettings) -> Session:
-    """The name and the scopes of who asks; without a name, who asks has to log in."""
+    """The name and the scopes of the caller; a caller without a name has to log in."""
     caller = caller_of(request.scope)
     return Session(
         needs_key=settings.api_key_enabled,

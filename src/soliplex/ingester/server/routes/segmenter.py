@@ -35,7 +35,7 @@ from soliplex.ingester.server.routes.downloads import MARKDOWN, streamed
 router = APIRouter(tags=["segmenter"])
 FILE: Final = "uploadfile"
 ARTICLES: Final = 50
-"""That are written as JSON in one go: each is a text of thousands of characters."""
+"""Articles that are written as JSON in one go: each is a text of thousands of characters."""
 
 JobId = Annotated[Text, Path(max_length=100, description="As the answer to its upload says.")]
 
@@ -112,7 +112,7 @@ async def get_job(jobid: JobId) -> Job:
 @router.patch("/jobs/{jobid}", summary="Cancel a job", responses=error_answers(404, 409))
 async def change_job(jobid: JobId, change: JobChange) -> Job:
     """The answer says CANCELED: whoever works on the job, on whatever machine, stops within about a second."""
-    del change  # there is one that can be asked for
+    del change  # its only possible value asks for the cancellation
     return await changing.cancel_job(jobid)
 
 

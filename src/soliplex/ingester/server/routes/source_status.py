@@ -24,7 +24,7 @@ LARGEST: Final = 256 << 20
 """About a million URIs with their hashes."""
 FIELD: Final = "hashes"
 ESCAPED: Final = "\\u"
-"""Has what was read looked at for characters that cannot be stored, however they were written."""
+"""Where this stands in the JSON, texts in it may hold characters that cannot be stored, written as escapes."""
 
 
 class Sent(BaseModel):
@@ -71,7 +71,7 @@ async def source_status(request: Request) -> Response:
     if sent.delete_stale:
         await deletes(request, source=sent.source)
     found = await operations.source_status(sent.source, form.file or {}, delete_stale=sent.delete_stale)
-    # Not by a model: checking a hundred thousand rows that were made here would take longer than finding them.
+    # Not by a model: to validate very many rows that were made here would take longer than finding them.
     status = await json_in_pieces(found.status)
     if sent.delete_stale:
         status = [b'{"status":', *status, b',"deleted_count":%d}' % found.deleted_count]

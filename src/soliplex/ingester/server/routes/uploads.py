@@ -158,7 +158,7 @@ class _Upload:
 
     async def _take(self, part: FilePart, fields: dict[str, str]) -> None:
         if set(fields) >= {"source_uri", "source", "batch_id"}:
-            # They came first, as most clients send them: what is wrong with them is told before the file is sent.
+            # The fields came first, as most clients send them: if one is wrong, that is told before the file is sent.
             checked = validated(UploadFields, fields)
             await operations.require_batch(self._new_document(checked).checked().batch_id)
             self._checked = dict(fields), checked

@@ -1,4 +1,4 @@
-"""docling's converters, made once and kept: to make one takes a third of a second, and its models a second more."""
+"""docling's converters, made once and kept: making one is slow, and loading its models more so."""
 
 from __future__ import annotations
 

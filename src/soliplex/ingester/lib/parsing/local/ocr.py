@@ -32,7 +32,7 @@ MOST_OF_PAGE: Final = 0.5
 
 
 class BundledOcrOptions(RapidOcrOptions):
-    """As those of docling's own model, whose other options the bundled models have no use for."""
+    """The options of docling's own model; those that name its models have no effect on the bundled ones."""
 
     force: bool = False
     """Whether to read every page as a picture, whatever text it holds."""

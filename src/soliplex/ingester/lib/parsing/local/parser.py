@@ -262,7 +262,7 @@ def _converted_text(name: str, text: str, kind: str, options: ParseOptions) -> D
 
 def _converted_markdown(name: str, text: str, options: ParseOptions) -> DoclingDocument:
     """Convert Markdown without files: it is mostly short, and two temporary folders take longer than reading it."""
-    from docling.datamodel.base_models import DocumentStream  # noqa: PLC0415  seven seconds
+    from docling.datamodel.base_models import DocumentStream  # noqa: PLC0415  slow to import
 
     stream = DocumentStream(name=f"document{MARKUP[MARKDOWN]}", stream=BytesIO(text.encode()))
     return _document_of(_convert(stream, options), name, MARKUP[MARKDOWN])
@@ -275,7 +275,7 @@ def _converted(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
 
 
 def _document_of(result: ConversionResult, name: str, extension: str) -> DoclingDocument:
-    from docling.datamodel.base_models import ConversionStatus  # noqa: PLC0415  seven seconds
+    from docling.datamodel.base_models import ConversionStatus  # noqa: PLC0415  slow to import
 
     if result.status not in {ConversionStatus.SUCCESS, ConversionStatus.PARTIAL_SUCCESS}:
         raise unreadable(extension, reader="docling", detail=_reasons(result))
@@ -285,9 +285,9 @@ def _document_of(result: ConversionResult, name: str, extension: str) -> Docling
 
 
 def _convert(source: Path | DocumentStream, options: ParseOptions) -> ConversionResult:
-    from docling.datamodel.settings import DEFAULT_PAGE_RANGE  # noqa: PLC0415  seven seconds
+    from docling.datamodel.settings import DEFAULT_PAGE_RANGE  # noqa: PLC0415  slow to import
 
-    from soliplex.ingester.lib.parsing.local.converters import converter  # noqa: PLC0415  seven seconds
+    from soliplex.ingester.lib.parsing.local.converters import converter  # noqa: PLC0415  slow to import
 
     docling = converter(
         ocr=options.ocr,

@@ -160,7 +160,7 @@ class Flow:
 
     @property
     def token(self) -> str | None:
-        """Under which this process keeps the functions; None if any process can import them."""
+        """The name under which this process keeps the functions; None if any process can import them."""
         self.definition()
         return self._token
 
@@ -190,7 +190,7 @@ class Flow:
         return await rehearse(self, input, signals or {})
 
     def edges_of(self, step: FlowStep) -> tuple[str, ...]:
-        """The steps that this one depends on: which it names, maps over, or has parameters named like."""
+        """The steps that this one depends on: those that it names, that it maps over, or that its parameters name."""
         named = [name for name in parameters_of(step.function) if name in self._steps and name not in calling.OWN_NAMES]
         over = [step.over] if step.over in self._steps else []
         return tuple(dict.fromkeys([*over, *step.depends_on, *named]))

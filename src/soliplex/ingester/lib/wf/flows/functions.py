@@ -22,7 +22,7 @@ type Kept = Mapping[str, Any]
 """Functions by the names of their steps; or a workflow of a class, under the name `workflow`."""
 
 TOKEN: Final = "functions"  # noqa: S105  a name
-"""Under which name the parameters of a run hold the token of functions that only one process has."""
+"""The name under which the parameters of a run hold the token of functions that only one process has."""
 _NAMED: Final = frozenset({inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY})
 _kept: Final[dict[str, Kept]] = {}
 

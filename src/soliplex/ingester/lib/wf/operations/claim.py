@@ -187,7 +187,7 @@ class _Holder:
 
     @property
     def waiter(self) -> str:
-        """Under which name the worker stands in the queue for a resource."""
+        """The name under which the worker stands in the queue for a resource."""
         return f"worker:{self.worker_id}"
 
     def claim(self, limit: int) -> dict[str, Any]:

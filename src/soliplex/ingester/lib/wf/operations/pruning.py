@@ -134,9 +134,9 @@ class Retention:
     """How long the history of run groups that have ended is kept."""
 
     ended: timedelta | None = None
-    """Of those that are COMPLETED or CANCELLED. None: for ever."""
+    """For groups that are COMPLETED or CANCELLED. None: for ever."""
     failed: timedelta | None = None
-    """Of those that FAILED: what they tell may still have to be mended. None: for ever."""
+    """For groups that FAILED, since somebody may still want to know why. None: for ever."""
     by_workflow: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])
     """For some workflows, in place of `ended`."""
 

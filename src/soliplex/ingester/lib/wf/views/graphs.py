@@ -27,7 +27,7 @@ from soliplex.ingester.lib.wf.views.runs import get_run
 from soliplex.ingester.lib.wf.views.steps import attempts_begun, current_progress, get_step
 
 FEW_TASKS: Final = 10_000
-"""Of a map step with more tasks, those in each status are not counted."""
+"""Most tasks of a map step that are counted by status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class RunNode:
     progress: dict[str, Any] | None
     """What its handler reports while it runs: `fraction`, `text`, and when (`at`)."""
     tasks: MapProgress | None
-    """Of a map step that has become tasks."""
+    """How far the tasks of a map step are; None for other steps, and before it has tasks."""
     skipped_by: str | None
     """The condition that was false."""
     waits_for: WaitReason | None
@@ -131,7 +131,7 @@ class RunGraph:
     completed_date: datetime | None
     duration: float | None
     parent_step_id: int | None
-    """Of a subflow: the step that waits for it."""
+    """The step that waits for this run, if the run is a subflow."""
     parent_run_id: int | None
     nodes: list[RunNode]
     edges: list[Edge]

@@ -1,4 +1,5 @@
--- What was stored in a RAG database of documents that live at a URI, the newest last, and by what.
+-- What runs have stored in a RAG database, of documents that live at a URI: the newest last, each with the workflow and
+-- the parameter set that stored it.
 -- :name stored_under_key
 SELECT r.id, r.doc_id, CAST(s.output AS text) AS output, g.workflow_definition_id, g.param_definition_id
   FROM runstep s JOIN workflowrun r ON r.id = s.workflow_run_id JOIN rungroup g ON g.id = r.run_group_id

@@ -34,7 +34,8 @@ SELECT r.doc_id, s.step_config_id, s.step_type
 -- :name step_configs
 SELECT id, step_type FROM stepconfig ORDER BY id DESC;
 
--- By what documents were processed: what was completed counts before what was not, and the newest before the older.
+-- Which workflow and parameter set processed each document. Runs that completed count before others, newer ones before
+-- older ones.
 -- :name processings_of_documents
 SELECT r.doc_id, g.workflow_definition_id, g.param_definition_id,
        max(CASE WHEN r.status = 'COMPLETED' THEN r.id ELSE 0 END) AS newest_completed, max(r.id) AS newest

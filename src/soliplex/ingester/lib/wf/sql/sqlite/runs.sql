@@ -38,7 +38,7 @@ SELECT r.id, json_extract(t.value, '$.number'), json_extract(t.value, '$.name'),
  ORDER BY r.id, t.key;
 
 -- As insert_steps. CROSS JOIN keeps SQLite from choosing another order: it would look for each pair of steps among the
--- edges, and a run of 600 steps would take a minute.
+-- edges, and a run of many steps would take very long to insert.
 -- :name insert_edges
 INSERT INTO runstepdependency (depends_on_id, step_id)
 SELECT a.id, b.id
