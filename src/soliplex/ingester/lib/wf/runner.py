@@ -211,6 +211,8 @@ class Worker:
             await extensions_loaded()
             await learn_definitions()
             await self._check_in()
+            # Before anything is claimed: nobody may have been there when their deadline came.
+            await self._end_overdue_runs()
         except BaseException:
             await self._leave()
             raise
