@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from soliplex.ingester import Executor, InvalidInputError
+from soliplex.ingester import Executor, Flow, InvalidInputError, Wait
 from soliplex.ingester.goals.notifications import DECOMPOSE, GOAL_WORKFLOW, Event, OrchestratorNotifications
+from soliplex.ingester.lib.enums import RunStatus
+from soliplex.ingester.lib.wf.views import changes
 from tests.support.engine import registry_in_use, workflow
 from tests.support.flow_functions import Greeting
 from tests.support.working import HANDLERS, working
@@ -65,6 +67,25 @@ async def test_recent_events_are_told_the_newest_first(database: None) -> None:
     ]
     (ended,) = await OrchestratorNotifications.get_recent_events(kind="execution_completed", limit=1)
     assert (ended.run_id, ended.workflow_slug) == (run_id, GOAL_WORKFLOW)
+
+
+async def test_recent_events_are_chosen_by_the_database_and_tell_of_old_runs_that_ended_lately(database: None) -> None:
+    flow, asked = Flow("many"), Flow("asked")
+    flow.map_step(name="one")(lambda item: 1 / item)
+    asked.step(name="said")(lambda answer: answer or Wait("said"))
+    old = await asked.start()
+    run_id = await flow.start(list(range(1, 300)))
+    await Executor.execute_pending_tasks()
+    await asyncio.gather(*(asked.start() for _ in range(100)))
+    await Executor.signal("said", "at last")
+    await Executor.execute_pending_tasks()
+    ended = await OrchestratorNotifications.get_recent_events(kind="execution_completed")
+    assert [event.run_id for event in ended] == [old, run_id]
+    newest = await OrchestratorNotifications.get_recent_events(kind="task_completed", limit=5)
+    assert len(newest) == 5
+    assert (newest[0].run_id, newest[0].step) == (old, "said")
+    assert {event.run_id for event in newest[1:]} == {run_id}
+    assert len(await changes.newest_steps_of_runs([run_id], RunStatus.COMPLETED, 7)) == 7
 
 
 async def test_a_name_that_no_event_has_is_refused(database: None) -> None:

@@ -157,14 +157,17 @@ class OrchestratorNotifications:
 
     @staticmethod
     async def get_recent_events(*, kind: str | None = None, limit: int = 100) -> list[Event]:
-        """What began or ended last, the newest first, as far as it is about the hundred runs that were made last."""
+        """What began or ended last, the newest first.
+
+        It is about the hundred runs that were made last, and those of the hundred groups that ended last.
+        """
         if kind is not None and kind not in KINDS:
             raise InvalidInputError("kind", f"is {kind!r}; give one of {', '.join(KINDS)}")
         if not 1 <= limit <= MOST_EVENTS:
             raise InvalidInputError("limit", f"is {limit}; give 1 to {MOST_EVENTS}")
         see_enabled()
         runs = await changes.newest_runs()
-        found = await _events_of(runs)
+        found = [*_events_of_runs(runs), *_events_of_steps(await _newest_steps(runs, kind, limit))]
         wanted = [event for event in found if kind is None or event.kind == kind]
         return sorted(wanted, key=_moment, reverse=True)[:limit]
 
@@ -173,6 +176,24 @@ async def events_of_runs(run_ids: Iterable[int]) -> list[Event]:
     """What began and ended in these runs, in its order."""
     runs = [await views.get_run(run_id) for run_id in run_ids]
     return sorted(await _events_of(runs), key=_moment)
+
+
+async def _newest_steps(runs: Sequence[WorkflowRun], kind: str | None, limit: int) -> list[StepState]:
+    """The steps that the newest events of this kind, or of any, are about."""
+    subject, _, word = (kind or "").rpartition("_")
+    of_goals = subject == "decomposition"
+    ids = [run.id for run in runs if run.id and (run.workflow_definition_id == GOAL_WORKFLOW or not of_goals)]
+    if not ids or subject == "execution":
+        return []
+    found: dict[int, StepState] = {}
+    for status in _WORDS:
+        if word in ("", _WORDS[status]):
+            # So many more as may be left out, since they are no tasks but decompositions.
+            newest = await changes.newest_steps_of_runs(
+                ids, status, limit + len(ids), named=DECOMPOSE if of_goals else None
+            )
+            found |= {step.id: step for step in newest}
+    return list(found.values())
 
 
 async def _events_of(runs: Sequence[WorkflowRun]) -> list[Event]:

@@ -125,7 +125,7 @@ async def get_recent_events(
     kind: Annotated[Text | None, Query(description="Such as `task_failed`.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 100,
 ) -> list[Event]:
-    """Decompositions, executions and tasks, as far as they are about the hundred runs that were made last."""
+    """Decompositions, executions and tasks of the hundred runs that were made last, and of those that ended last."""
     return await OrchestratorNotifications.get_recent_events(kind=kind, limit=limit)
 
 

@@ -175,9 +175,19 @@ async def changed_runs(
 
 
 async def newest_runs(limit: int = 100) -> list[WorkflowRun]:
-    """The runs that were made last, the newest first."""
+    """The runs that were made last, and those of the groups that ended last: so many of each; the newest first."""
+    number, event = col(WorkflowRun.id), col(LifecycleHistory.id)
+    ended = select(LifecycleHistory.run_group_id).where(col(LifecycleHistory.event) == LifeCycleEvent.GROUP_END)
+    query = select(WorkflowRun).options(*(defer(each) for each in _NOT_TOLD_OF_RUNS))  # pyright: ignore[reportArgumentType]  as above
+    query = query.order_by(number.desc()).limit(limit)
     async with Database.session(read_only=True) as session:
-        return list((await session.exec(select(WorkflowRun).order_by(col(WorkflowRun.id).desc()).limit(limit))).all())
+        groups = (await session.exec(ended.order_by(event.desc()).limit(limit))).all()
+        found = [
+            *await session.exec(query),
+            *await session.exec(query.where(col(WorkflowRun.run_group_id).in_(groups))),
+        ]
+    by_id = {run.id: run for run in found if run.id is not None}
+    return [by_id[run_id] for run_id in sorted(by_id, reverse=True)]
 
 
 async def steps_in_flight(among: Collection[int] | None = None) -> list[StepState]:
@@ -201,6 +211,23 @@ async def begun_steps_of_runs(run_ids: Iterable[int], since: datetime | None = N
     if since is not None:
         query = query.where(col(RunStep.status_date) >= since)
     return await _read(query.order_by(*order))
+
+
+async def newest_steps_of_runs(
+    run_ids: Collection[int], status: RunStatus, limit: int, *, named: str | None = None
+) -> list[StepState]:
+    """Of these runs, the steps that ended last with this status, or, where it is RUNNING, began last.
+
+    Of this name, where one is given. Map steps may have more tasks than anybody holds, so the database chooses.
+    """
+    began = col(RunStep.start_date)
+    query = _steps().where(col(RunStep.workflow_run_id).in_(run_ids), began.is_not(None))
+    order = began
+    if status is not RunStatus.RUNNING:
+        query, order = query.where(col(RunStep.status) == status), col(RunStep.completed_date)
+    if named is not None:
+        query = query.where(col(RunStep.workflow_step_name) == named)
+    return await _read(query.order_by(order.desc(), col(RunStep.id).desc()).limit(limit))
 
 
 def _steps() -> Any:
