@@ -11,9 +11,11 @@ import pytest
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.wf.flows import Executor
+from tests.support import flow_functions
 from tests.support.command_line import CommandLine
 
 F = "/api/v1/flows"
+SHAKY = "tests.support.flow_functions.shaky"
 FLOW = {
     "title": "Doubling",
     "steps": [
@@ -39,6 +41,20 @@ def test_a_flow_is_created_shown_and_run_by_command(commands: CommandLine, tmp_p
     failed = commands("si-cli", "flow", "run", "doubling", "--here", "--wait", "0", "--input", "{}")
     assert failed.code == 1
     assert "asks for number" in commands("si-cli", "flow", "status", "2").out
+
+
+def test_a_run_that_is_executed_here_is_waited_for_to_its_end(
+    commands: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though a step fails at first, and is to be tried again after a while."""
+    monkeypatch.setattr(flow_functions, "failures", [ConnectionError("nobody answers")])
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps({"title": "Shaky", "steps": [{"name": "shaky", "command": SHAKY}]}))
+    commands("si-cli", "flow", "create", str(file))
+    ran = commands.json("si-cli", "flow", "run", "shaky", "--here")
+    assert (ran["status"], ran["output"], ran["steps"][0]["attempt"]) == ("completed", {"shaky": "at last"}, 2)
+    assert commands("si-cli", "goal", "run `true`").code == 1, "which stores a flow of the product's own"
+    assert [flow["slug"] for flow in commands.json("si-cli", "flow", "list")] == ["shaky"]
 
 
 def test_what_is_wrong_with_a_flow_is_wrong_usage(commands: CommandLine, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,13 +16,18 @@ from soliplex.ingester import (
     FlowBuilder,
     InvalidInputError,
     NotFoundError,
+    PermanentError,
     RunFailed,
+    Subflow,
+    Worker,
+    WorkerConfig,
     Workflow,
     WorkflowDefinition,
     list_schedules,
     schedule,
     unschedule,
 )
+from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.flows import functions
 from tests.support import flow_functions
@@ -73,6 +79,78 @@ async def test_a_flow_can_be_called_in_memory() -> None:
     assert await waiting.call(signals={"approve": "Ada"}) == {"approved": {"pages": 3, "by": "Ada"}}
     with pytest.raises(Exception, match="step 'words' asks for text"):
         await lengths.call({})
+
+
+async def test_a_flow_that_is_called_in_memory_gives_what_a_run_would(database: None) -> None:
+    """Outputs come back from JSON, each function gets its own, and an item that fails is told of in the same words."""
+    flow = Flow("alike", max_attempts=1)
+
+    @flow.step
+    def pair() -> Any:
+        return (1, {2: "two"})
+
+    @flow.step
+    def changed(pair: list[Any]) -> int:
+        pair.append(3)
+        return len(pair)
+
+    @flow.map_step(over="numbers", tolerant=True)
+    def inverse(item: int) -> float:
+        return 1 / item
+
+    @flow.step
+    async def all_of_it(pair: Any, changed: int, inverse: list[Any]) -> Any:
+        return [pair, changed, inverse]
+
+    run_id = await flow.start({"numbers": (1, 0)})
+    await Executor.execute_pending_tasks()
+    expected = {"all_of_it": [[1, {"2": "two"}], 3, [1.0, {"error": "ZeroDivisionError: division by zero"}]]}
+    assert (await Executor.status(run_id)).output == expected
+    assert await flow.call({"numbers": (1, 0)}) == expected
+    flow.step(name="odd")(lambda: {1, 2})
+    with pytest.raises(PermanentError, match="the handler's result cannot be stored as JSON"):
+        await flow.call({"numbers": []})
+
+
+async def test_a_function_may_be_whatever_can_be_called(database: None) -> None:
+    class Doubles:
+        async def __call__(self, number: int) -> int:
+            return number * 2
+
+    flow = Flow("callables")
+    flow.step(name="by_object")(Doubles())
+
+    @flow.step
+    def by_another(by_object: int) -> Any:
+        return Doubles()(by_object)
+
+    run_id = await flow.start({"number": 4})
+    await Executor.execute_pending_tasks()
+    assert (await Executor.status(run_id)).output == await flow.call({"number": 4}) == {"by_another": 16}
+    for name, problem in (("", "name: is missing"), ("item", "name: is 'item', and answer, context, inp")):
+        with pytest.raises(InvalidInputError, match=problem):
+            flow.step(name=name)(lambda: 1)
+    await FlowBuilder.create_flow("built")
+    with pytest.raises(InvalidInputError, match="step: is 'state', and answer, context"):
+        await FlowBuilder.add_step("built", "state")
+
+
+async def test_functions_that_only_this_process_has_are_found_by_the_slug_of_their_flow(database: None) -> None:
+    """By a subflow, by a schedule, by whoever starts the flow by its slug: such runs carry no token."""
+    inside, outside = Flow("inside"), Flow("outside")
+
+    @inside.step
+    def half(number: int) -> float:
+        return number / 2
+
+    @outside.step
+    def asked(number: int, answer: Any) -> Any:
+        return Subflow("inside", {"number": number}) if answer is None else answer["half"]
+
+    await inside.start({"number": 2})
+    run_ids = [await Executor.start_workflow("inside", {"number": 4}), await outside.start({"number": 8})]
+    await Executor.execute_pending_tasks()
+    assert [(await Executor.status(run_id)).output for run_id in run_ids] == [{"half": 2.0}, {"asked": 4.0}]
 
 
 async def test_functions_that_only_this_process_has_are_executed_by_it_alone(database: None) -> None:
@@ -263,6 +341,17 @@ async def test_many_who_execute_what_is_ready_execute_everything_once(database: 
     counts = await asyncio.gather(*(Executor.execute_pending_tasks() for _ in range(2)))
     assert sum(counts) == 5 * 7
     assert [(await Executor.status(run_id)).status for run_id in run_ids] == ["completed"] * 5
+
+
+async def test_a_run_whose_deadline_came_while_nobody_was_there_is_not_begun(database: None) -> None:
+    flow, called = Flow("late"), list[int]()
+    flow.step(name="only")(lambda: called.append(1))
+    run_id = await flow.start(deadline=utcnow() + timedelta(hours=1))
+    later = Worker(WorkerConfig(consumers={"*": 5}), clock=lambda: utcnow() + timedelta(hours=2))
+    await later.start()
+    run = await Executor.wait(run_id, 60)
+    await later.stop()
+    assert (run.status, run.error, called) == ("failed", "the deadline of the run has passed", [])
 
 
 async def test_a_flow_is_scheduled_and_unscheduled(database: None) -> None:

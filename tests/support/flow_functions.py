@@ -122,3 +122,13 @@ def _number(step_context: dict[str, Any]) -> int:
 
 async def summed(half: list[int], words: list[str]) -> dict[str, int]:
     return {"letters": sum(half), "words": len(words)}
+
+
+failures: list[Exception] = []
+"""What `shaky` is still to fail with."""
+
+
+async def shaky() -> str:
+    if failures:
+        raise failures.pop()
+    return "at last"

@@ -52,7 +52,7 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "Executor.execute_dynamic": {"slug": NEEDED, "input": None, "step_functions": None, "timeout": 300.0},
     "Again": {"state": None, "delay": 0.0},
     "Wait": {"key": NEEDED, "timeout": None},
-    "Subflow": {"workflow_id": NEEDED, "input": None},
+    "Subflow": {"slug": NEEDED, "input": None},
     "schedule": {"slug": NEEDED, "cron": NEEDED, "input": None},
     "unschedule": {"name": NEEDED},
     "list_schedules": {},

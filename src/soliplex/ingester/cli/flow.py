@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,6 +81,7 @@ async def list_(*, as_json: AsJson = False) -> None:
             "steps": len(each.workflow.steps),
         }
         for each in found
+        if not each.workflow.is_internal
     ]
     print_rows(
         rows, {name: name for name in ("slug", "title", "version", "steps")}, as_json=as_json, nothing="no flows"
@@ -106,16 +109,30 @@ async def run(
     value = None if given is None else parse_json("--input", given)
     async with open_database():
         run_id = await Executor.start_workflow(slug, value, key=key, priority=priority)
-        if here:
-            await Executor.execute_pending_tasks()
         if not here and wait is None:
             _say_started(slug, run_id, as_json=as_json)
             return
-        try:
-            ended = await Executor.wait(run_id, 0.1 if wait is None else wait)
-        except TimeoutError:
+        if here:
+            await Executor.execute_pending_tasks()
+        ended = await Executor.status(run_id)
+        if not ended.is_over:  # a step has failed and is to be tried again, or waits for somebody
+            async with _at_work() if here else nullcontext():
+                with suppress(TimeoutError):
+                    await Executor.wait(run_id, wait)
             ended = await Executor.status(run_id)
     _tell(ended, as_json=as_json)
+
+
+@asynccontextmanager
+async def _at_work() -> AsyncGenerator[None]:
+    """A worker in this process, for the time of the block."""
+    from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
+
+    settings = get_settings()
+    worker = Worker(WorkerConfig.from_settings(settings, step_patience=0))
+    async with at_work(worker, stop_timeout=settings.worker_stop_timeout_seconds):
+        yield
 
 
 def _say_started(slug: str, run_id: int, *, as_json: bool) -> None:

@@ -478,7 +478,7 @@ def _limit(timeout: timedelta | float | None) -> timedelta | None:
 async def _new_subflow(wish: Subflow) -> NewSubflow:
     storable_json(wish.input)
     try:
-        workflow = await find_workflow(wish.workflow_id)
+        workflow = await find_workflow(wish.slug)
         return NewSubflow(workflow, wish.input, await pin(workflow))
     except UnknownDefinitionError as exc:
         raise PermanentError(str(exc)) from exc

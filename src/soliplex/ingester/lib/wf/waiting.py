@@ -58,7 +58,7 @@ class Subflow:
     run is cancelled.
     """
 
-    workflow_id: str
+    slug: str
     input: Any = None
     timeout: timedelta | float | None = None
     """How long the step waits. After that the run is cancelled, and the handler is called without an answer."""

@@ -19,7 +19,7 @@ from soliplex.ingester.lib.wf.definitions import (
     workflow_from_steps,
 )
 from soliplex.ingester.lib.wf.flows import calling
-from soliplex.ingester.lib.wf.flows.flow import USUAL_TIMEOUT, Seconds
+from soliplex.ingester.lib.wf.flows.flow import USUAL_TIMEOUT, Seconds, check_step_name
 from soliplex.ingester.lib.wf.operations.definitions import (
     delete_definition,
     newest_of_all,
@@ -101,7 +101,7 @@ class FlowBuilder:
         `queue` is the queue of pgmq that it is sent to, on PostgreSQL.
         """
         flow = await _found(slug)
-        checked_slug("step", step)
+        check_step_name("step", checked_slug("step", step))
         usual = _usual(flow)
         seconds = usual["timeout"] if timeout is None else timeout
         new = StepDefinition(

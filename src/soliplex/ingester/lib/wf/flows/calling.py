@@ -48,7 +48,7 @@ async def call_function(
 ) -> Any:
     """Call a function that asks for outputs of steps, or for the run's input."""
     own = {"item": item, "state": state, "answer": answer, "context": step_context, "input": input}
-    function = _function_of(step_def, run_params)
+    function = _function_of(step_def, step_context, run_params)
     return await called(function, arguments_of(function, step_def.key, {**input, **own}))
 
 
@@ -62,7 +62,7 @@ async def call_with_item(
 ) -> Any:
     """Call a function that asks for nothing that has to be read: most tasks of maps are such."""
     own = {"item": item, "state": state, "answer": answer, "context": step_context}
-    function = _function_of(step_def, run_params)
+    function = _function_of(step_def, step_context, run_params)
     return await called(function, arguments_of(function, step_def.key, own))
 
 
@@ -73,7 +73,7 @@ async def execute_command(
     run_params: dict[str, Any],
 ) -> Any:
     """Have a class of workflows execute the command of a step."""
-    workflow = _workflow_of(step_def.parameters, run_params)
+    workflow = _workflow_of(step_def.parameters, step_context, run_params)
     command = step_def.parameters["command"]
     return await called(
         workflow.execute_command,
@@ -89,12 +89,12 @@ async def tell_end(
     workflow: str | None = None,
 ) -> None:
     """Tell a class of workflows that a run of it has ended."""
-    told = _workflow_of({"workflow": workflow}, workflow_run.run_params)
     context = {
         "event_id": event_id,
         "run_key": workflow_run.run_key,
         "workflow_slug": workflow_run.workflow_definition_id,
     }
+    told = _workflow_of({"workflow": workflow}, context, workflow_run.run_params)
     if event == LifeCycleEvent.ITEM_END:
         output = await value_of(to_json(workflow_run.output))
         await called(told.on_complete, {"run_id": workflow_run.id, "output": output, "context": context})
@@ -120,19 +120,25 @@ async def called(function: Function, arguments: Mapping[str, Any]) -> Any:
     """What the function returns: awaited, or called in a thread."""
     if is_async(function):
         return await function(**arguments)
-    return await asyncio.to_thread(function, **arguments)
+    output = await asyncio.to_thread(function, **arguments)
+    # An object whose call is async, or a plain function that gives the coroutine of another.
+    return await output if inspect.isawaitable(output) else output
 
 
 is_async: Final = lru_cache(maxsize=4096)(inspect.iscoroutinefunction)
 """Whether calling the function gives what is to be awaited: looked up once, since it takes longer than many a call."""
 
 
-def _function_of(step: StepDefinition, run_params: Mapping[str, Any]) -> Function:
+def _function_of(step: StepDefinition, context: Mapping[str, Any], run_params: Mapping[str, Any]) -> Function:
     address = step.parameters.get(FUNCTION)
-    return imported(str(address)) if address is not None else kept(run_params.get(TOKEN, ""), step.key)
+    return imported(str(address)) if address is not None else _kept_for(context, run_params, step.key)
 
 
-def _workflow_of(parameters: Mapping[str, Any], run_params: Mapping[str, Any]) -> Any:
+def _workflow_of(parameters: Mapping[str, Any], context: Mapping[str, Any], run_params: Mapping[str, Any]) -> Any:
     address = parameters.get("workflow")
-    found = imported(str(address)) if address is not None else kept(run_params.get(TOKEN, ""), "workflow")
+    found = imported(str(address)) if address is not None else _kept_for(context, run_params, "workflow")
     return found() if isinstance(found, type) else found
+
+
+def _kept_for(context: Mapping[str, Any], run_params: Mapping[str, Any], name: str) -> Any:
+    return kept(run_params.get(TOKEN), name, context["workflow_slug"])

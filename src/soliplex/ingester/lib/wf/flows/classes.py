@@ -71,7 +71,7 @@ def definition_of_class(workflow: type[Workflow] | Workflow) -> tuple[WorkflowDe
         meta=read.meta,
         lifecycle_events=handlers,
     )
-    return made, None if address is not None else keep({"workflow": one})
+    return made, None if address is not None else keep({"workflow": one}, made.id)
 
 
 def _told(cls: type[Workflow]) -> list[LifeCycleEvent]:

@@ -102,7 +102,7 @@ class Executor:
     ) -> dict[str, Any]:
         """Run a flow in this process, with these functions for its steps, and give its output.
 
-        RunFailed says why there is none.
+        RunFailed says why there is none. Flows that its steps start (`Subflow`) are left to workers.
         """
         functions = dict(step_functions or {})
         flow = await find_workflow(slug)

@@ -87,6 +87,15 @@ class FlowStep:
     queue: str | None = None
 
 
+def check_step_name(field: str, name: str) -> None:
+    """Refuse a name by which functions ask for something else: what the step gave could not be asked for."""
+    if name in calling.OWN_NAMES:
+        own = ", ".join(sorted(calling.OWN_NAMES))
+        raise InvalidInputError(
+            field, f"is {name!r}, and {own} are what functions are told of their call; choose another"
+        )
+
+
 class Flow:
     """A graph of functions."""
 
@@ -135,6 +144,9 @@ class Flow:
             known = ", ".join(sorted(FlowStep.__dataclass_fields__.keys() - {"function", "is_map"}))
             raise InvalidInputError(min(unknown), f"is no option of a step; give one of {known}")
         name = options.get("name") or getattr(function, "__name__", "")
+        if not name or name == "<lambda>":
+            raise InvalidInputError("name", f"is missing: {function!r} has none; give one (`name=…`)")
+        check_step_name("name", name)
         if name in self._steps:
             raise InvalidInputError("name", f"there is a step {name!r} in flow {self.slug!r} already; choose another")
         edges = tuple(options.get("depends_on") or ())
@@ -155,7 +167,7 @@ class Flow:
             steps = [self._defined(step, addresses[step.name]) for step in self._steps.values()]
             self._made = workflow_from_steps(self.slug, steps, name=self.title)
             if None in addresses.values():
-                self._token = keep({name: step.function for name, step in self._steps.items()})
+                self._token = keep({name: step.function for name, step in self._steps.items()}, self.slug)
         return self._made
 
     @property

@@ -53,21 +53,30 @@ def imported(address: str) -> Any:
     return found
 
 
-def keep(functions: Kept) -> str:
-    """Keep functions that only this process has; gives the token under which they are found."""
+def keep(functions: Kept, slug: str | None = None) -> str:
+    """Keep functions that only this process has; gives the token under which they are found.
+
+    With a slug, runs of that flow find them that carry no token: subflows, schedules, those started by the slug.
+    """
     token = uuid4().hex
     _kept[token] = functions
+    if slug is not None:
+        _kept[_of_flow(slug)] = functions
     return token
+
+
+def _of_flow(slug: str) -> str:
+    return f"flow {slug}"
 
 
 def forget(token: str) -> None:
     _kept.pop(token, None)
 
 
-def kept(token: str, name: str) -> Any:
-    """The function of a step, by the token that its run carries."""
+def kept(token: str | None, name: str, slug: str = "") -> Any:
+    """The function of a step, by the token that its run carries, or else by its flow."""
     try:
-        return _kept[token][name]
+        return _kept[_of_flow(slug) if token is None else token][name]
     except KeyError:
         raise CannotExecute(f"the function of step {name!r} exists in the process alone that started the run") from None
 

@@ -1,17 +1,21 @@
 """A flow executed in memory, one step after the other, without a database: for tests.
 
-The same rules as the engine's: conditions, loops, maps that tolerate failures, steps that ask to be called again.
-Nothing is tried again and nothing waits: an error is raised, and a wait is answered at once.
+The same rules as the engine's: conditions, loops, maps that tolerate failures, steps that ask to be called again, and
+outputs that come back from JSON. Nothing is tried again and nothing waits: an error is raised, and a wait is answered
+at once.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.storable import as_storable_json
 from soliplex.ingester.lib.wf.definitions import StepDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.execution import message_of, storable_json
 from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
 from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait
 
@@ -21,23 +25,29 @@ if TYPE_CHECKING:
 
 async def rehearse(flow: Flow, given: Any, signals: Mapping[str, Any]) -> dict[str, Any]:
     """What a run would give: the outputs of the last steps, by name."""
-    outputs: dict[str, Any] = {}
-    definition = flow.definition()
+    outputs: dict[str, str] = {}
+    definition, stored = flow.definition(), as_storable_json("input", given)
     for step in definition.steps:
         try:
-            outputs[step.key] = await _Rehearsed(flow, step, given, outputs, signals).output()
+            output = await _Rehearsed(flow, step, json.loads(stored), outputs, signals).output()
+            outputs[step.key] = storable_json(output)
         except Exception:
             if not step.optional:
                 raise
-            outputs[step.key] = None
-    return {step.key: outputs[step.key] for step in definition.leaf_steps}
+            outputs[step.key] = "null"
+    return {step.key: json.loads(outputs[step.key]) for step in definition.leaf_steps}
+
+
+def _as_stored(value: Any) -> Any:
+    """What comes back of a value that is stored: a list for a tuple, texts for keys that are numbers."""
+    return json.loads(storable_json(value))
 
 
 class _Rehearsed:
     """One step."""
 
     def __init__(
-        self, flow: Flow, step: StepDefinition, given: Any, outputs: Mapping[str, Any], signals: Mapping[str, Any]
+        self, flow: Flow, step: StepDefinition, given: Any, outputs: Mapping[str, str], signals: Mapping[str, Any]
     ) -> None:
         self._function = flow.steps[step.key].function
         self._flow = flow
@@ -45,7 +55,7 @@ class _Rehearsed:
         self._given = given
         self._signals = signals
         of_run = given if isinstance(given, dict) else {} if given is None else {"input": given}
-        self._known = {**of_run, **{name: outputs[name] for name in step.depends_on}}
+        self._known = {**of_run, **{name: json.loads(outputs[name]) for name in step.depends_on}}
 
     async def output(self) -> Any:
         step = self._step
@@ -57,7 +67,7 @@ class _Rehearsed:
         failed = sum(isinstance(each, _Failed) for each in outcomes)
         if failed > (step.max_failures or 0):
             raise next(each for each in outcomes if isinstance(each, _Failed)).error
-        shown = [{"error": str(each.error)} if isinstance(each, _Failed) else each for each in outcomes]
+        shown = [{"error": message_of(each.error)} if isinstance(each, _Failed) else each for each in outcomes]
         return shown if step.gather else None
 
     def _items(self) -> list[Any]:
@@ -84,17 +94,15 @@ class _Rehearsed:
             output = await self._once(item, place, state, answer)
             match output:
                 case Again():
-                    state, answer = output.state, None
+                    state, answer = _as_stored(output.state), None
                 case Wait():
-                    state, answer = output.state, self._signals.get(output.key)
+                    state, answer = _as_stored(output.state), _as_stored(self._signals.get(output.key))
                 case Subflow():
-                    raise InvalidInputError(
-                        "subflow", f"{output.workflow_id!r} needs a database; start the flow instead"
-                    )
+                    raise InvalidInputError("subflow", f"{output.slug!r} needs a database; start the flow instead")
                 case _:
                     if self._is_over(output, item, calls):
-                        return output
-                    state = output
+                        return _as_stored(output)
+                    state = _as_stored(output)
 
     async def _once(self, item: Any, place: int | None, state: Any, answer: Any) -> Any:
         context = {
