@@ -20,8 +20,10 @@ from fastapi import FastAPI
 
 from soliplex.ingester.installation.opening import open_installation
 from soliplex.ingester.installation.values import Question, Work
+from soliplex.ingester.lib import webhooks
 from soliplex.ingester.lib.config import Settings, load_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError
+from soliplex.ingester.lib.llm import open_chat
 from soliplex.ingester.lib.models import Database, NotInitializedError
 from soliplex.ingester.lib.search import SearchKind
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
@@ -137,6 +139,9 @@ def settings_of(name: str, url: str, folder: Path) -> Settings:
         default_param_id="own",
         isolation_processes=1,
         worker_poll_interval_seconds=0.2,
+        flow_modules=["tests.support"] if name == "garden" else [],
+        llm_backend="openai" if name == "kitchen" else None,
+        openai_base_url="http://127.0.0.1:9/v1" if name == "kitchen" else None,
     )
 
 
@@ -307,3 +312,40 @@ async def test_two_installations_are_asked_in_turn_and_answer_for_themselves(url
             assert (await first.groups(10), await second.groups(10)) == (([], 0), ([], 0))
         with pytest.raises(NotFoundError, match="library"):
             await second.search(Question(text="bees", kind=SearchKind.TEXT, limit=3, db="library"))
+
+
+async def test_keys_audits_flows_goals_webhooks_and_jobs_of_one_are_not_known_to_the_other(sides: list[Side]) -> None:
+    garden, kitchen = sides
+    made = await garden.client.post(f"{A}/keys", json={"name": "gardener", "scopes": ["read"]})
+    assert made.status_code == 201, made.text
+    named = {"Authorization": f"Bearer {made.json()['key']}"}
+    assert (await garden.client.get(f"{A}/batch/", headers=named)).status_code == 200
+    assert (await kitchen.client.get(f"{A}/batch/", headers=named)).status_code == 401
+    step = {"name": "tell", "type": "task", "command": "tests.support.wired_handlers.on_the_loop"}
+    flow = {"slug": "tell-flow", "definition": {"title": "Tell", "version": "1", "steps": [step]}}
+    statuses = [(await side.client.post(f"{A}/flows/", json=flow)).status_code for side in sides]
+    assert statuses == [201, 400], "FLOW_MODULES of the kitchen names no module"
+    goal = {"goal": "search for bees"}
+    started = await garden.client.post(f"{A}/goals/", json=goal)
+    assert started.status_code == 201, started.text
+    job = await garden.client.post("/jobs", files={"uploadfile": ("a.md", b"# Bees\n\nThe bees leave the hive.\n")})
+    assert job.is_success, job.text
+    await send_webhook(garden)
+    expected = {path: [1, 0] for path in ("/keys", "/flows/", "/goals/", "/webhooks", "/segmenter/jobs/")}
+    for path, counts in {**expected, "/audit": [3, 1]}.items():
+        found = [await side.client.get(f"{A}{path}") for side in sides]
+        assert [answer.status_code for answer in found] == [200, 200], path
+        assert [_count(answer.json()) for answer in found] == counts, path
+    with_model = [side.app.state.wiring.made(open_chat) is not None for side in sides]
+    assert with_model == [False, True], "only the settings of the kitchen name a language model"
+
+
+def _count(answer: Any) -> int:
+    listed = answer if isinstance(answer, list) else next(it for it in answer.values() if isinstance(it, list))
+    return len(listed)
+
+
+async def send_webhook(side: Side) -> None:
+    message = webhooks.NewMessage(url="http://127.0.0.1:9/hook", stream="one", event_type="told", body={})
+    with side.app.state.wiring.bound():
+        await webhooks.send_webhook(message, side.settings)
