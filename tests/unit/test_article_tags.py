@@ -43,10 +43,20 @@ async def test_a_language_model_chooses_from_the_closed_set() -> None:
     assert chat.system.endswith("Be strict.")
 
 
-@pytest.mark.parametrize("tags", [["Cars"], ["Trains", "Beekeeping", "Trains"], "Trains", [""]])
+@pytest.mark.parametrize("tags", [["Cars"], ["Trains", "Cars"], "Trains", [""]])
 def test_an_answer_that_breaks_the_rules_does_not_fit(tags: Any) -> None:
     with pytest.raises(ValidationError):
         answer_model(TagRules(("Beekeeping", "Trains"), maxtags=2)).model_validate({"tags": tags})
+
+
+@pytest.mark.parametrize(
+    ("answered", "kept"),
+    [(["Trains", "trains", "Beekeeping"], ["Trains", "Beekeeping"]), (["x", "y", "z"], ["x", "y"])],
+)
+def test_of_more_tags_than_were_asked_for_the_best_are_kept(answered: list[str], kept: list[str]) -> None:
+    rules = TagRules(("Beekeeping", "Trains") if "Trains" in answered else (), maxtags=2)
+    assert answer_model(rules).model_validate({"tags": answered}).tags == kept
+    assert answer_model(rules).model_json_schema()["properties"]["tags"]["maxItems"] == 2
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,36 @@ type Plan = list[tuple[str, list[str], dict[str, Any]]]
             ],
         ),
         (
+            "ingest ./a, then ingest ./b and get https://example.org, then segment them and search for x",
+            [
+                ("ingest", [], {"path": "./a"}),
+                ("ingest_2", ["ingest"], {"path": "./b"}),
+                ("http", ["ingest"], {"url": "https://example.org"}),
+                ("segment", ["ingest_2", "http"], {"path": "./a"}),
+                ("segment_2", ["ingest_2", "http"], {"path": "./b"}),
+                ("search", ["segment", "segment_2"], {"text": "x"}),
+            ],
+        ),
+        (
+            "Please ingest the folder ./a, then ingest the file b.md and segment b.md",
+            [
+                ("ingest", [], {"path": "./a"}),
+                ("ingest_2", ["ingest"], {"path": "b.md"}),
+                ("segment", ["ingest"], {"path": "b.md"}),
+            ],
+        ),
+        (
+            "first ingest ./a, run `date`; after that segment ./a and finally get https://example.org",
+            [
+                ("ingest", [], {"path": "./a"}),
+                ("shell", ["ingest"], {"command": "date"}),
+                ("segment", ["shell"], {"path": "./a"}),
+                ("http", ["segment"], {"url": "https://example.org"}),
+            ],
+        ),
+        ('search for "cats in ./docs"', [("search", [], {"text": "cats in ./docs"})]),
+        ("search for TCP/IP in cars", [("search", [], {"text": "TCP/IP in cars"})]),
+        (
             "search for “salt and pepper”, tell https://a.example/x?y=1,2 and tell https://b.example/.",
             [
                 ("search", [], {"text": "salt and pepper"}),
@@ -86,6 +116,8 @@ def test_a_plan_is_what_was_said(goal: str, plan: Plan) -> None:
         ("ingest the PDFs and Word files in ./docs", "'ingest the PDFs' does not say where"),
         ("ingest ./a and ingest ./b, segment it", "may mean ./a or ./b; name the one, or say `them`"),
         ("ingest https://example.org/a.pdf", "names an address.*si-cli fetch"),
+        ("ingest ./docs, search for cats in it", "leave out 'in it', or put the words in quotation marks"),
+        ("find all PDFs in ./docs", "names a place, and all that was ingested is searched; leave out 'in ./docs'"),
         ("tell https://a.example and https://b.example", "'https://b.example' is not understood"),
         ("do not ingest ./docs", "'do not ingest ./docs' is not understood"),
         ("nimm ./docs auf, dann melde es https://a.example", "'nimm ./docs auf' is not understood"),

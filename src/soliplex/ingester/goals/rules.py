@@ -3,9 +3,9 @@
     "ingest ./docs, segment the PDFs, then tell https://example.org/hook"
      └ ingest ────▶ └ segment, of what was ingested ──▶ └ webhook, after all before it
 
-Parts are separated by commas, semicolons, "and" or "then". "then" waits for all that was said before; a part that works
-on what an earlier one names waits for that one; others go side by side. What may mean two things is refused: a plan
-must be what was said, or none.
+Parts are separated by commas, semicolons, "and" or "then". What is said after "then" waits for all that was said before
+it; a part that works on what an earlier one names waits for that one; others go side by side. What may mean two things
+is refused: a plan must be what was said, or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ _SPLIT: Final = re.compile(
     r"\s*(?:[,;]|(?<![\s./\\])[.!](?=\s))\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+", re.IGNORECASE
 )
 """Where a part ends. A dot that follows a slash or a blank is a folder."""
-_PATH: Final = r"(?P<path>\"[^\"]+\"|'[^']+'|\S+)"
+_PATH: Final = r"(?:(?:the\s+)?(?:folder|directory|file)\s+)?(?P<path>\"[^\"]+\"|'[^']+'|\S+)"
+_OPENING: Final = re.compile(
+    r"(?:(?P<first>first)|(?P<then>then|next|afterwards|after\s+that|finally)|please)\s+(?=\S)", re.IGNORECASE
+)
+"""What parts may begin with that says when, or nothing."""
 _KINDS: Final[dict[str, str | list[str]]] = {
     "pdfs": "*.pdf",
     "pdf files": "*.pdf",
@@ -33,6 +37,8 @@ _KINDS: Final[dict[str, str | list[str]]] = {
 _SEVERAL: Final = "files|documents|them|everything"
 _WHICH: Final = rf"(?:the\s+|all\s+|all\s+the\s+)?(?P<kind>{'|'.join(_KINDS)}|{_SEVERAL}|it)"
 _QUOTATION_MARKS: Final = str.maketrans("“”„«»", '"""""')
+_IN_A_PLACE: Final = re.compile(r"\s(?:in|from)\s+(?:it|them|\.{1,2}|(?:\.{0,2}|~|[a-z]:)[/\\]\S*)\Z", re.IGNORECASE)
+"""How words to search for end that name a place as well."""
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
@@ -85,23 +91,32 @@ class _Reading:
     """The places that were named since the last part that meant such, by path."""
     _meant: list[_Place] = field(default_factory=list["_Place"])
     """Those that this last part meant."""
+    _before_then: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The tasks that were there when "then" was said."""
+    _awaited: list[str] = field(default_factory=list[str])
+    """The last of them: all that is said after "then" waits for these."""
 
     def add(self, kind: str, part: str, params: dict[str, Any], *, is_after_all: bool) -> None:
+        if is_after_all:
+            self._before_then, self._awaited = [*self.tasks], self._last()
         which = str(params.pop("kind", "")).lower()
         if include := _KINDS.get(which):
             params["include"] = include
         if kind not in ON_DOCUMENTS:
-            self._put(kind, part, params, self._before(kind, is_after_all=is_after_all))
+            if kind == "search":
+                _check_words(part)
+            self._put(kind, part, params, self._before(kind))
             return
-        last = self._last() if is_after_all else None
         if "path" in params:
             path = _checked(params["path"], part)
             self._named.pop(path, None)
-            self._named[path] = _Place(path, include, self._put(kind, part, params, last or []))
+            self._named[path] = _Place(path, include, self._put(kind, part, params, self._awaited))
             return
+        earlier = {task["id"] for task in self._before_then}
         for place in self._those(part, is_one=which == "it"):
             inherited = {"include": place.include} if place.include else {}
-            self._put(kind, part, {"path": place.path, **inherited, **params}, last or [place.task])
+            before = self._awaited if place.task in earlier else [place.task]
+            self._put(kind, part, {"path": place.path, **inherited, **params}, before)
 
     def _those(self, part: str, *, is_one: bool) -> list[_Place]:
         """The places that a part means which names none."""
@@ -121,10 +136,10 @@ class _Reading:
         )
         return name
 
-    def _before(self, kind: str, *, is_after_all: bool) -> list[str]:
+    def _before(self, kind: str) -> list[str]:
         if kind == "webhook":
             return [task["id"] for task in self.tasks]  # it tells what each of them gave, not the last alone
-        return self._last() if is_after_all or kind == "search" else []
+        return self._last() if kind == "search" else self._awaited
 
     def _last(self) -> list[str]:
         waited_for = {each for task in self.tasks for each in task["depends_on"]}
@@ -184,6 +199,15 @@ def _checked(path: str, part: str) -> str:
     return path
 
 
+def _check_words(part: str) -> None:
+    if found := _IN_A_PLACE.search(_without_quotes(part)[0]):
+        raise GoalError(
+            "goal",
+            f"{part!r} names a place, and all that was ingested is searched; "
+            f"leave out {found.group().strip()!r}, or put the words in quotation marks",
+        )
+
+
 def _parts(goal: str) -> list[tuple[str, bool]]:
     """The parts, each with whether it waits for all before it. What stands in quotation marks is not cut."""
     text, kept = _without_quotes(goal.replace("\x00", " ").strip().translate(_QUOTATION_MARKS))
@@ -192,13 +216,16 @@ def _parts(goal: str) -> list[tuple[str, bool]]:
     place, after_all = 0, False
     for cut in [*_SPLIT.finditer(text), None]:
         part = text[place : cut.start() if cut else len(text)].strip()
-        if part.lower().startswith("then "):
-            part, after_all = part[5:].strip(), True
+        next_after_all = False
+        while opening := _OPENING.match(part):
+            part = part[opening.end() :]
+            after_all = after_all or bool(opening["then"])
+            next_after_all = next_after_all or bool(opening["first"])
         if part:
             parts.append((_with_quotes(part, kept), after_all))
         if cut:
             place = cut.end()
-            after_all = "then" in cut.group().lower()
+            after_all = next_after_all or "then" in cut.group().lower()
     return parts
 
 

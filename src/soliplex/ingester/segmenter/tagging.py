@@ -139,10 +139,13 @@ def answer_model(rules: TagRules) -> type[TagAnswer]:
             raise PydanticCustomError("tag_empty_or_too_long", "a tag is empty or too long")
         if any(unstorable_in(tag) for tag in cleaned):
             raise PydanticCustomError("tag_with_characters_of_no_text", "a tag holds what no text may hold")
-        return list(dict.fromkeys(cleaned))
+        return list(dict.fromkeys(cleaned))[: rules.maxtags]
 
-    extra: dict[str, JsonValue] = {"items": {"type": "string", "enum": list(rules.usetags)}} if rules.usetags else {}
-    tags = Field(max_length=rules.maxtags, min_length=0 if rules.usetags else 1, json_schema_extra=extra)
+    # That there are more of them is no reason to refuse the best: few servers hold models to the length of a list.
+    extra: dict[str, JsonValue] = {"maxItems": rules.maxtags}
+    if rules.usetags:
+        extra["items"] = {"type": "string", "enum": list(rules.usetags)}
+    tags = Field(min_length=0 if rules.usetags else 1, json_schema_extra=extra)
     validators = {"check": field_validator("tags")(check)}
     return create_model("Tags", __base__=TagAnswer, __validators__=validators, tags=(list[str], tags))
 
