@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from soliplex.ingester import Executor
+from soliplex.ingester import Database, Executor
 from tests.support.engine import registry_in_use, rows_of
 from tests.support.flow_functions import lengths
 
@@ -81,6 +82,25 @@ async def test_a_run_is_seen_in_the_shape_of_its_tables(database: None) -> None:
     assert set(edges) == {("words", "length"), ("words", "total"), ("length", "total")}
     assert await column("SELECT status FROM step_states") == ["completed"] * 3
     assert sorted(await column("SELECT step_slug FROM step_tasks")) == ["length"] * 4 + ["total", "words"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE workflow_runs SET workflow_slug = 'x'",
+        "INSERT INTO workflow_runs (id) VALUES (99)",
+        "DELETE FROM workflow_step_tasks",
+        "UPDATE step_states SET remaining_deps = 7",
+        "DELETE FROM step_tasks",
+        "DELETE FROM step_dependencies",
+    ],
+)
+async def test_nothing_is_written_through_a_view(database: None, statement: str) -> None:
+    await executed()
+    with pytest.raises(sa.exc.DBAPIError, match="only shows runs and steps|because it is a view"):
+        async with Database.engine().begin() as connection:
+            await connection.exec_driver_sql(statement)
+    assert len(await rows_of("SELECT id FROM step_tasks")) == 6
 
 
 @ON_POSTGRES

@@ -63,6 +63,28 @@ SELECT b.workflow_run_id AS run_id, b.workflow_step_name AS step_slug, a.workflo
 }
 
 
+# PostgreSQL writes through a view of one table to the table; SQLite writes to no view.
+_REFUSE: Final = """
+CREATE FUNCTION refuse_view_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% only shows runs and steps: to change them, use si-cli or the HTTP API', TG_TABLE_NAME
+          USING ERRCODE = 'object_not_in_prerequisite_state';
+END $$
+"""
+
+
+def guard_statements() -> list[str]:
+    """What makes the views read-only on PostgreSQL."""
+    return [
+        _REFUSE,
+        *(
+            f"CREATE TRIGGER {name}_is_read_only INSTEAD OF INSERT OR UPDATE OR DELETE ON {name} "
+            "FOR EACH ROW EXECUTE FUNCTION refuse_view_change()"
+            for name in VIEWS
+        ),
+    ]
+
+
 def create_statements() -> list[str]:
     return [f"CREATE VIEW {name} AS{query}" for name, query in VIEWS.items()]
 
@@ -73,5 +95,12 @@ def drop_statements() -> list[str]:
 
 for _statement in create_statements():
     event.listen(metadata, "after_create", sa.DDL(_statement.replace("%", "%%")))
+for _statement in guard_statements():
+    event.listen(metadata, "after_create", sa.DDL(_statement.replace("%", "%%")).execute_if(dialect="postgresql"))
 for _statement in drop_statements():
     event.listen(metadata, "before_drop", sa.DDL(_statement))
+event.listen(
+    metadata,
+    "before_drop",
+    sa.DDL("DROP FUNCTION IF EXISTS refuse_view_change()").execute_if(dialect="postgresql"),
+)
