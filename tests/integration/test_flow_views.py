@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from soliplex.ingester import Database, Executor
 from tests.support.engine import registry_in_use, rows_of
@@ -97,7 +97,7 @@ async def test_a_run_is_seen_in_the_shape_of_its_tables(database: None) -> None:
 )
 async def test_nothing_is_written_through_a_view(database: None, statement: str) -> None:
     await executed()
-    with pytest.raises(sa.exc.DBAPIError, match="only shows runs and steps|because it is a view"):
+    with pytest.raises(DBAPIError, match=r"only shows runs and steps|because it is a view"):
         async with Database.engine().begin() as connection:
             await connection.exec_driver_sql(statement)
     assert len(await rows_of("SELECT id FROM step_tasks")) == 6
