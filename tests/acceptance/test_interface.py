@@ -97,7 +97,7 @@ READ: dict[str, set[str]] = {
     "/workflow/?page=1&rows_per_page=2": PAGE,
     "/workflow/by-status?status=COMPLETED&batch_id={batch}": {"id", "status"},
     "/workflow/by-status?status=FAILED&include_doc_info=true&page=1": PAGE,
-    "/workflow/definitions": {"id", "name"},
+    "/workflow/definitions": {"id", "name", "steps"},
     "/workflow/param-sets": LISTED,
     "/workflow/param_sets": LISTED,
     "/workflow/param-sets/target/my_db": LISTED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -126,3 +127,28 @@ async def test_what_deletes_only_where_a_field_says_so_needs_operate_then(client
     (entry,) = (await client.get("/api/v1/audit", headers=bearing(MASTER))).json()
     assert (entry["action"], entry["outcome"]) == ("POST /source-status", "done")
     assert entry["details"]["source"] == "files"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        (
+            "flows/schedules",
+            {"name": "nightly", "slug": "batch", "cron": "0 6 * * *"},
+            {"name": "nightly", "slug": "batch"},
+        ),
+        (
+            "flows/",
+            {"definition": {"title": "Two", "steps": [{"name": "a", "type": "@a", "command": "b"}]}},
+            {"slug": "two"},
+        ),
+        ("goals/", {"goal": "search for lamps"}, {"goal": "search for lamps"}),
+    ],
+)
+async def test_the_audit_log_tells_what_a_body_names(
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], named: dict[str, str]
+) -> None:
+    answer = await client.post(f"/api/v1/{path}", json=body, headers=bearing(MASTER))
+    assert answer.status_code == 201, answer.text
+    (entry,) = (await client.get("/api/v1/audit", headers=bearing(MASTER))).json()
+    assert entry["details"].items() >= named.items()

@@ -62,3 +62,13 @@ def test_a_cause_of_failures_leads_to_its_runs(visit: Visits, installation: Inst
     page.get_by_role("link", name="the PDF is cut off").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     expect(page.get_by_role("row").filter(has_text="cut-off.pdf")).to_contain_text("Failed")
+
+
+def test_a_link_among_other_words_is_seen_without_its_colour(visit: Visits) -> None:
+    visitor = visit()
+    oldest = {"workflow_run_id": 1, "waits": 20.0}
+    queue = {"step_type": "parse", "running": 0, "ready": 2, "is_exact": True, "oldest": oldest, "workers": 1}
+    visitor.page.route("**/api/v1/workflow/queues*", lambda route: route.fulfill(json=[queue]))
+    page = visitor.go("/")
+    expect(page.get_by_role("region", name="Now").get_by_role("link", name="20 s")).to_be_visible()
+    assert visitor.violations() == []

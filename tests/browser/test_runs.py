@@ -175,3 +175,17 @@ def test_a_step_that_waits_is_sent_its_signal_and_a_map_step_shows_its_tasks(
     page.get_by_role("button", name="Send the signal").click()
     expect(graph.get_by_role("link", name="approved")).to_contain_text("Completed")
     expect(page.get_by_role("region", name="Output of approved")).to_contain_text('"by": "Ada"')
+
+
+def test_a_run_shows_what_it_made_and_not_what_others_made_of_the_same_content(
+    visit: Visits, hostile_run: int, installation: Installation
+) -> None:
+    doc = installation.get(f"workflow/runs/{hostile_run}")["doc_id"]
+    path = f"/api/v1/document/{doc}/artifacts"
+    mine = installation.get(path.removeprefix("/api/v1/"))
+    newer = [{"artifact_type": "parsed_markdown", "step_config_id": 999, "step_type": "parse"}]
+    visitor = visit()
+    visitor.page.route(f"**{path}", lambda route: route.fulfill(json=[*newer, *mine]))
+    page = visitor.go(f"/runs/{hostile_run}?tab=artifacts")
+    expect(page.get_by_role("link", name="parsed markdown")).to_have_count(1)
+    expect(page.get_by_text("window.harmed = 3").first).to_be_visible()

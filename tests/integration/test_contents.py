@@ -321,6 +321,7 @@ async def test_a_segmentation_job_of_a_content_is_no_place_of_it(worker: Worker)
     await ingest("beta", "/b/bees.md", BEES)
     assert [hit.sources for hit in await hits()] == [["beta", "alpha"]]
     assert await cited(source="segmenter") == []
+    assert [each.source for each in await documents.list_sources()] == ["alpha", "beta"]
 
     await documents.delete_document_uri_by_uri("/a/bees.md", "alpha")
     await documents.delete_document_uri_by_uri("/b/bees.md", "beta")

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bytes, duration, nameOf, percent, relative, secondsBetween } from "../src/lib/format";
+import { bytes, duration, kindOf, nameOf, percent, relative, secondsBetween } from "../src/lib/format";
 
 test("durations are told in one or two units", () => {
   const told = [0, 0.0004, 0.25, 3.44, 59.4, 125, 3_600, 12_000, 180_000].map(duration);
@@ -24,4 +24,9 @@ test("moments are told as people say them", () => {
 test("sizes and names are short", () => {
   assert.deepEqual([bytes(0), bytes(1023), bytes(1536), bytes(64 * 2 ** 20)], ["0 B", "1023 B", "1.5 KiB", "64 MiB"]);
   assert.deepEqual([nameOf("/a/b/c.md"), nameOf("https://example.org/x/"), nameOf("")], ["c.md", "x", ""]);
+});
+
+test("a document is of the kind that its name says, else its media type", () => {
+  const told = [kindOf("/a/menu.DOCX", "application/zip"), kindOf("/a/README", "text/plain"), kindOf("/a.b/c", "application/vnd.x.sheet")];
+  assert.deepEqual(told, ["docx", "plain", "sheet"]);
 });

@@ -115,6 +115,10 @@ export interface Listed {
   name: string;
 }
 
+export interface ListedWorkflow extends Listed {
+  steps: string[];
+}
+
 export interface ListedParameterSet extends Listed {
   source: "app" | "user";
 }

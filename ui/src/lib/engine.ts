@@ -98,6 +98,7 @@ export interface Step {
   workflow_step_name: string;
   workflow_step_number: number;
   step_type: string;
+  step_config_id: number | null;
   status: RunStatus;
   output: unknown;
   status_message: string | null;

@@ -4,6 +4,7 @@ const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const DATE = new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit" });
 const FULL = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
+const EXACT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const NOTHING = "–";
@@ -68,6 +69,10 @@ export function fullDate(moment: string | null | undefined): string {
   return moment ? FULL.format(new Date(moment)) : NOTHING;
 }
 
+export function dateAndTime(moment: string): string {
+  return EXACT.format(new Date(moment));
+}
+
 export function clock(moment: string | number | Date): string {
   return CLOCK.format(new Date(moment));
 }
@@ -106,6 +111,12 @@ export function about(seconds: number): string {
 export function secondsBetween(from: string | null, until: string | null, now: number): number | null {
   if (!from) return null;
   return Math.max(0, ((until ? new Date(until).getTime() : now) - new Date(from).getTime()) / 1000);
+}
+
+/** What a document is, as people call it: by the end of its name, else by its media type. */
+export function kindOf(uri: string, mimeType: string): string {
+  const ending = /\.([a-z0-9]{1,8})$/i.exec(nameOf(uri))?.[1];
+  return ending?.toLowerCase() ?? mimeType.replace(/^.*[/.]/, "");
 }
 
 /** The last part of a path or address, by which people know a document. */

@@ -17,6 +17,7 @@ from soliplex.ingester.lib.wf.operations.definitions import all_workflows, find_
 from soliplex.ingester.lib.wf.parameter_sets import delete_parameter_set, save_parameter_set
 from soliplex.ingester.lib.wf.views import DefinitionGraph, graph_of_definition
 from soliplex.ingester.lib.workflow.parameter_check import CheckedParameters, check_parameters, schemas
+from soliplex.ingester.server.auditing import note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Definitions, Text
 from soliplex.ingester.server.routes.spellings import route
@@ -39,6 +40,12 @@ class Listed(BaseModel):
 
     id: str = Field(examples=["batch"])
     name: str = Field(examples=["Batch Workflow"])
+
+
+class ListedWorkflow(Listed):
+    """A workflow, and its steps in topological order."""
+
+    steps: list[str] = Field(examples=[["validate", "parse", "chunk", "embed", "store"]])
 
 
 class ListedParameterSet(Listed):
@@ -68,10 +75,14 @@ async def list_definitions(
     internal: Annotated[
         bool, Query(description="Those too that only the product itself starts, such as the flows of goals.")
     ] = True,
-) -> list[Listed]:
+) -> list[ListedWorkflow]:
     """Those of files, and those that are stored in the database."""
     found = await all_workflows()
-    return [Listed(id=each.id, name=each.name) for each in found if internal or not each.is_internal]
+    return [
+        ListedWorkflow(id=each.id, name=each.name, steps=[step.key for step in each.steps])
+        for each in found
+        if internal or not each.is_internal
+    ]
 
 
 @router.get(
@@ -129,6 +140,7 @@ async def get_parameter_set(set_id: Text, registry: Definitions, request: Reques
 async def create_parameter_set(
     yaml_content: ParameterSetText,
     registry: Definitions,
+    request: Request,
 ) -> Saved:
     """The text is checked as a file of PARAM_DIR would be. An id that is in use is refused.
 
@@ -136,6 +148,7 @@ async def create_parameter_set(
     """
     saved = await save_parameter_set(registry, yaml_content, check=operations.check_target)
     set_id = saved.params.id
+    note(request, id=set_id)
     return Saved(
         message=f"Parameter set {set_id} saved", id=set_id, file_path=f"database:definition/{saved.definition_id}"
     )

@@ -28,6 +28,7 @@ from soliplex.ingester.lib.wf.operations.definitions import (
 )
 from soliplex.ingester.lib.wf.operations.payloads import json_of_value
 from soliplex.ingester.lib.wf.views import DefinitionGraph, RunGraph
+from soliplex.ingester.server.auditing import note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, BigId, Body, CurrentSettings, Moment, Text, json_answer
 from soliplex.ingester.server.routes.runs import Attempts
@@ -145,7 +146,7 @@ async def list_flows() -> list[ListedFlow]:
 
 
 @router.post("/", summary="Save a flow", status_code=HTTPStatus.CREATED, responses=error_answers(400, 409))
-async def create_flow(body: NewFlow, settings: CurrentSettings) -> ListedFlow:
+async def create_flow(body: NewFlow, request: Request, settings: CurrentSettings) -> ListedFlow:
     """Saved again with another content, it gets a new version; runs keep to theirs.
 
     A command names a function of a module that `FLOW_MODULES` allows. Steps of a type that begins with an @ are for
@@ -153,6 +154,7 @@ async def create_flow(body: NewFlow, settings: CurrentSettings) -> ListedFlow:
     """
     # In a thread, so that other requests have their turn: it takes a while where there are many steps.
     flow = await asyncio.to_thread(WorkflowDefinition.parse, body.definition, slug=body.slug)
+    note(request, slug=flow.id)
     check_commands(flow, settings)
     saved = await operations.save_workflow(flow)
     return ListedFlow(slug=flow.id, title=flow.name, version=saved.version, steps=[step.key for step in flow.steps])
@@ -166,8 +168,9 @@ async def list_schedules() -> list[Schedule]:
 @router.post(
     "/schedules", summary="Add a schedule", status_code=HTTPStatus.CREATED, responses=error_answers(400, 404, 409)
 )
-async def add_schedule(body: NewSchedule) -> Schedule:
+async def add_schedule(body: NewSchedule, request: Request) -> Schedule:
     """One run is started at each due time, whichever worker notices it."""
+    note(request, name=body.name, slug=body.slug, cron=body.cron)
     return await operations.add_schedule(
         body.name,
         body.slug,

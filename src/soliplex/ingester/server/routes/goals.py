@@ -33,6 +33,7 @@ from soliplex.ingester.lib.models import PaginatedResponse
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.feed import ChangeFeed, Follower
 from soliplex.ingester.lib.wf.views import DefinitionGraph
+from soliplex.ingester.server.auditing import note
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import AskedPage, BigId, Body, LongText, Text
 from soliplex.ingester.server.routes.events import COME_BACK_AFTER
@@ -100,15 +101,17 @@ async def plan_goal(body: WantedGoal) -> PlannedGoal:
 
 
 @router.post("/", summary="Execute a goal", status_code=HTTPStatus.CREATED, responses=error_answers(400))
-async def start_goal(body: NewGoalBody) -> StartedGoal:
+async def start_goal(body: NewGoalBody, request: Request) -> StartedGoal:
     """A goal is taken apart by its run; a plan is executed as it is. `POST /flows/runs/{run_id}/cancel` stops it."""
     if (body.goal is None) == (body.plan is None):
         raise InvalidInputError("goal", "or plan is wanted: give one of the two")
     if body.plan is None:
         assert body.goal is not None
+        note(request, goal=body.goal)
         new = NewGoal(goal=body.goal, decomposer=await _understands(body.goal, body.decomposer), **_options(body))
     else:
         goal = str(body.plan.get("goal") or "a plan")
+        note(request, goal=goal)
         # In a thread, so that other requests have their turn: there may be thousands of tasks.
         tasks = await asyncio.to_thread(tasks_of, body.plan)
         new = NewGoal(goal=goal, tasks=tasks, **_options(body))

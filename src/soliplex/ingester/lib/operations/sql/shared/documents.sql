@@ -45,7 +45,7 @@ SELECT r.id FROM workflowrun r JOIN runstep s ON s.workflow_run_id = r.id
  ORDER BY r.id LIMIT :most;
 
 -- :name sources
-SELECT source, count(*) AS uris FROM documenturi GROUP BY source ORDER BY source;
+SELECT u.source, count(*) AS uris FROM documenturi u WHERE {is_a_place} GROUP BY u.source ORDER BY u.source;
 
 -- What is shown of a document in a list. A title is what the document or its uploader says of itself.
 -- :fragment shown_document
