@@ -189,3 +189,18 @@ def test_a_run_shows_what_it_made_and_not_what_others_made_of_the_same_content(
     page = visitor.go(f"/runs/{hostile_run}?tab=artifacts")
     expect(page.get_by_role("link", name="parsed markdown")).to_have_count(1)
     expect(page.get_by_text("window.harmed = 3").first).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["runs", "groups", "batches"])
+def test_a_list_is_turned_round_and_its_address_tells_it(
+    visit: Visits, installation: Installation, failed_run: int, hostile_run: int, path: str
+) -> None:
+    page = visit().go(f"/{path}")
+    header = page.get_by_role("columnheader").first
+    expect(header).to_have_attribute("aria-sort", "descending")
+    header.get_by_role("button").press("Enter")
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("rowheader").first).to_have_text("#1")
+    assert page.url == f"{installation.url}/ui/#/{path}?order=oldest"
+    page.reload()
+    expect(page.get_by_role("rowheader").first).to_have_text("#1")

@@ -87,6 +87,8 @@ async def filled(filled_url: str) -> AsyncIterator[None]:
 SECOND: Final = Paging(2, 20)
 VIEWS: Final[dict[str, Callable[[], Awaitable[Any]]]] = {
     "all runs": lambda: views.list_runs(paging=SECOND),
+    "all runs, the oldest first": lambda: views.list_runs(oldest_first=True, paging=SECOND),
+    "runs of a group, the oldest first": lambda: views.list_runs(run_group_id=GROUP, oldest_first=True, paging=SECOND),
     "runs of a batch": lambda: views.list_runs(batch_id=3, paging=SECOND),
     "runs of a group": lambda: views.list_runs(run_group_id=GROUP, paging=SECOND),
     "completed runs": lambda: views.list_runs(status=RunStatus.COMPLETED, paging=SECOND),

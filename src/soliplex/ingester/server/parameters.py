@@ -61,6 +61,7 @@ Text = Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(_stor
 LongText = Annotated[str, Field(min_length=1), AfterValidator(_storable)]
 TextIfAny = Annotated[str, Field(max_length=2048), AfterValidator(_storable)]
 """A text of a form, where an empty field counts as not given."""
+OldestFirst = Annotated[bool, Query(description="The other way round: the oldest first.")]
 Status = Annotated[
     RunStatus,
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),

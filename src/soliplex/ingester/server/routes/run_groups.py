@@ -11,7 +11,7 @@ from soliplex.ingester.lib.models import PaginatedResponse, RunGroup, RunStatus,
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.views import GroupEta, RunGroupStats
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, Id, Status
+from soliplex.ingester.server.parameters import AskedPage, Id, OldestFirst, Status
 from soliplex.ingester.server.routes.runs import Cancelled
 from soliplex.ingester.server.routes.spellings import route
 
@@ -107,8 +107,10 @@ async def list_run_groups(
     asked: AskedPage,
     batch_id: Annotated[Id | None, Query(description="Only of this batch.")] = None,
     status: Annotated[Status | None, Query(description="Only in this status.")] = None,
+    *,
+    oldest_first: OldestFirst = False,
 ) -> Any:
-    page = await views.list_run_groups(batch_id=batch_id, status=status, paging=asked.paging)
+    page = await views.list_run_groups(batch_id=batch_id, status=status, oldest_first=oldest_first, paging=asked.paging)
     return await asked.answer(page, request, response)
 
 

@@ -35,6 +35,7 @@ from soliplex.ingester.server.parameters import (
     AskedPage,
     BigId,
     Id,
+    OldestFirst,
     Priority,
     Status,
     Text,
@@ -126,11 +127,14 @@ async def list_runs(
     run_group_id: Annotated[Id | None, Query(description="Only of this run group.")] = None,
     status: Annotated[Status | None, Query(description="Only in this status.")] = None,
     *,
+    oldest_first: OldestFirst = False,
     include_steps: IncludeSteps = False,
     include_doc_info: IncludeDocInfo = False,
 ) -> Any:
     """Plain runs; with an include flag, each with its steps or its document."""
-    page = await views.list_runs(batch_id=batch_id, run_group_id=run_group_id, status=status, paging=asked.paging)
+    page = await views.list_runs(
+        batch_id=batch_id, run_group_id=run_group_id, status=status, oldest_first=oldest_first, paging=asked.paging
+    )
     return await _answer(page, asked, request, response, steps=include_steps, documents=include_doc_info)
 
 

@@ -21,7 +21,7 @@ from soliplex.ingester.lib.wf.views import (
     WorkerView,
 )
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.parameters import AskedPage, Id, Text
+from soliplex.ingester.server.parameters import AskedPage, Id, OldestFirst, Text
 from soliplex.ingester.server.routes.run_groups import Stats
 from soliplex.ingester.server.sharing import shared
 
@@ -135,5 +135,6 @@ async def utilization() -> Utilization:
     summary="How long batches took, the newest first",
     response_model=list[BatchTimes] | PaginatedResponse[BatchTimes],
 )
-async def batches(request: Request, response: Response, asked: AskedPage) -> Any:
-    return await asked.answer(await operations.batch_times(paging=asked.paging), request, response)
+async def batches(request: Request, response: Response, asked: AskedPage, *, oldest_first: OldestFirst = False) -> Any:
+    page = await operations.batch_times(oldest_first=oldest_first, paging=asked.paging)
+    return await asked.answer(page, request, response)

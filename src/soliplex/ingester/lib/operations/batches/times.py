@@ -31,9 +31,10 @@ class BatchTimes:
     seconds_per_document: float | None
 
 
-async def batch_times(*, paging: Paging = FIRST_PAGE) -> Page[BatchTimes]:
-    """How long batches took, the newest first."""
-    rows = paging.within(select(DocumentBatch).order_by(col(DocumentBatch.id).desc()))
+async def batch_times(*, oldest_first: bool = False, paging: Paging = FIRST_PAGE) -> Page[BatchTimes]:
+    """How long batches took, the newest first unless it is said otherwise."""
+    order = col(DocumentBatch.id).asc() if oldest_first else col(DocumentBatch.id).desc()
+    rows = paging.within(select(DocumentBatch).order_by(order))
     page = await read_page(rows, select(func.count()).select_from(DocumentBatch), paging)
     runs = await _runs_of_batches([batch.id for batch in page.items if batch.id is not None])
     return page.with_items([_times(batch, runs.get(batch.id or 0, (0, 0, 0))) for batch in page.items])

@@ -31,12 +31,17 @@ class RunGroupStats:
 
 
 async def list_run_groups(
-    *, batch_id: int | None = None, status: RunStatus | None = None, paging: Paging = FIRST_PAGE
+    *,
+    batch_id: int | None = None,
+    status: RunStatus | None = None,
+    oldest_first: bool = False,
+    paging: Paging = FIRST_PAGE,
 ) -> Page[RunGroup]:
-    """Run groups, the newest first."""
+    """Run groups, the newest first unless it is said otherwise."""
     wanted = {"batch_id": batch_id, "status": status}
     conditions = [col(getattr(RunGroup, name)) == value for name, value in wanted.items() if value is not None]
-    rows = paging.within(select(RunGroup).where(*conditions).order_by(col(RunGroup.id).desc()))
+    order = col(RunGroup.id).asc() if oldest_first else col(RunGroup.id).desc()
+    rows = paging.within(select(RunGroup).where(*conditions).order_by(order))
     return await read_page(rows, select(func.count()).select_from(RunGroup).where(*conditions), paging)
 
 

@@ -89,14 +89,15 @@ async def list_runs(
     run_group_id: int | None = None,
     status: RunStatus | None = None,
     doc_id: str | None = None,
+    oldest_first: bool = False,
     paging: Paging = FIRST_PAGE,
 ) -> Page[WorkflowRun]:
-    """Runs, the newest first."""
+    """Runs, the newest first unless it is said otherwise."""
     wanted = RunFilter(batch_id, run_group_id, status, doc_id)
-    newest_first = col(WorkflowRun.id).desc()
+    order = col(WorkflowRun.id).asc() if oldest_first else col(WorkflowRun.id).desc()
     # The ids come out of an index alone, however far back the page lies and however many have to be put in order.
-    page = paging.within(select(WorkflowRun.id).where(*wanted.conditions).order_by(newest_first)).subquery()
-    rows = select(WorkflowRun).join(page, page.c.id == WorkflowRun.id).order_by(newest_first)
+    page = paging.within(select(WorkflowRun.id).where(*wanted.conditions).order_by(order)).subquery()
+    rows = select(WorkflowRun).join(page, page.c.id == WorkflowRun.id).order_by(order)
     return await read_page(rows, wanted.total, paging)
 
 
