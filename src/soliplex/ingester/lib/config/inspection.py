@@ -87,7 +87,7 @@ def inspect_settings(*, env_file: Path | None = ENV_FILE, **overrides: Any) -> R
         return Report(None, (Problem(error.setting, error.problem, error.fix),))
     except (OSError, UnicodeDecodeError) as error:
         return Report(None, (Problem(str(env_file), f"cannot be read ({error})", "make it readable UTF-8 text"),))
-    settings, found = _read(env_file, overrides)
+    settings, found = _read(given)
     if settings is not None:
         found = list(_missing_folders(settings))
     return Report(
@@ -98,8 +98,11 @@ def inspect_settings(*, env_file: Path | None = ENV_FILE, **overrides: Any) -> R
     )
 
 
-def _read(env_file: Path | None, overrides: Mapping[str, Any]) -> tuple[Settings | None, list[Problem]]:
-    settings, errors, broken = _attempt(env_file, overrides)
+type _Given = Mapping[str, Mapping[str, Any]]
+
+
+def _read(given: _Given) -> tuple[Settings | None, list[Problem]]:
+    settings, errors, broken = _attempt(given)
     if not errors:
         return settings, [rule.problem for rule in broken]
     found = [_describe(error) for error in errors if error["type"] != _CONSEQUENCE]
@@ -107,16 +110,13 @@ def _read(env_file: Path | None, overrides: Mapping[str, Any]) -> tuple[Settings
     # the rules that would judge those defaults.
     bad = {_leaf_of(error).path for error in errors}
     names = {problem.setting for problem in found}
-    _, _, broken = _attempt(env_file, _with_defaults(overrides, bad))
+    _, _, broken = _attempt(_with_defaults(given, bad))
     return None, found + [rule.problem for rule in broken if not rule.settings & names]
 
 
-def _attempt(
-    env_file: Path | None, overrides: Mapping[str, Any]
-) -> tuple[Settings | None, list[ErrorDetails], tuple[Rule, ...]]:
-    arguments: dict[str, Any] = {"_env_file": env_file, **overrides}
+def _attempt(given: _Given) -> tuple[Settings | None, list[ErrorDetails], tuple[Rule, ...]]:
     try:
-        return Settings(**arguments), [], ()
+        return Settings.of_places(given), [], ()
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
         broken = [error["ctx"]["error"] for error in errors if not error["loc"] and "ctx" in error]
@@ -124,12 +124,12 @@ def _attempt(
         return None, [error for error in errors if error["loc"]], tuple(rules)
 
 
-def _with_defaults(overrides: Mapping[str, Any], bad: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+def _with_defaults(given: _Given, bad: Iterable[tuple[str, ...]]) -> _Given:
     defaults = Settings.model_construct()
-    replaced = copy.deepcopy(dict(overrides))
+    replaced = copy.deepcopy(dict(given["argument"]))
     for path in bad:
         put(replaced, path, Leaf(path, Settings.model_fields[path[0]]).value_in(defaults))
-    return replaced
+    return {**given, "argument": replaced}
 
 
 def _leaf_of(error: ErrorDetails) -> Leaf:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Self, override
 
-from pydantic import model_validator
+from pydantic import BaseModel, model_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -92,6 +93,13 @@ class Settings(
         places = [InitSettingsSource(cls, place()) for place in (init_settings, env_settings, dotenv_settings)]
         return (*places, _secret_files(*(place.init_kwargs for place in places)))
 
+    @classmethod
+    def of_places(cls, given: Mapping[str, Mapping[str, Any]]) -> Self:
+        """The settings of places that have been read (`given_values`), which `Settings()` would read once more."""
+        settings, nothing = cls.__new__(cls), dict[str, Any]()
+        BaseModel.__init__(settings, **reduce(_laid_over, reversed([*given.values()]), nothing))
+        return settings
+
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         if broken := broken_rules(self):
@@ -102,13 +110,25 @@ class Settings(
 def given_values(env_file: Path | None, overrides: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """What each place gives, as nested dictionaries of raw values; the place that wins comes first."""
     environment = EnvSettingsSource(Settings)()
-    dotenv = DotEnvSettingsSource(Settings, env_file=env_file)()
+    # Where there is no file, the library still looks for every setting in it.
+    is_there = env_file is not None and env_file.expanduser().exists()
+    dotenv = DotEnvSettingsSource(Settings, env_file=env_file)() if is_there else {}
     return {
         "argument": overrides,
         "environment": environment,
         ".env": dotenv,
         "secret file": _secret_files(overrides, environment, dotenv)(),
     }
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands above wins; of a group that stands in both, setting by setting."""
+    inner: dict[str, Any] = {
+        name: _laid_over(below[name], value)
+        for name, value in above.items()
+        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+    }
+    return {**below, **above, **inner}
 
 
 def _secret_files(*places: Mapping[str, Any]) -> SecretFiles:
