@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.storage import get_artifacts
@@ -19,6 +21,7 @@ from tests.support.http import running_client
 
 A = "/api/v1"
 HELLO = b"hello, world\n"
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 async def new_batch(client: httpx.AsyncClient, **fields: str) -> int:
@@ -477,3 +480,32 @@ async def test_sync_state_is_kept_merged_and_forgotten(client: httpx.AsyncClient
     assert (await client.delete(place)).status_code == 404
     assert (await client.put(place, data={"commit_sha": "x", "metadata": "[]"})).status_code == 400
     assert (await client.put(place, data={})).status_code == 422
+
+
+async def test_pages_are_drawn_where_a_document_has_some(client: httpx.AsyncClient) -> None:
+    drawn = io.BytesIO()
+    Image.new("RGB", (3000, 1500), "white").save(drawn, "PNG")
+    contents = {
+        "/a.pdf": (SAMPLES / "workshop" / "sharpening.pdf").read_bytes(),
+        "/a.png": drawn.getvalue(),
+        "/cut.pdf": b"%PDF-1.7 cut off",
+        "/cut.png": drawn.getvalue()[:100],
+        "/a.txt": HELLO,
+    }
+    batch_id = await new_batch(client)
+    found: dict[str, list[object]] = {}
+    for uri, content in contents.items():
+        await send(client, batch_id, uri, content)
+        answers = [await client.get(f"{A}/document/{hash_of(content)}/pages/{number}") for number in (1, 9, 0)]
+        found[uri] = [answer.status_code for answer in answers]
+        if answers[0].status_code == 200:
+            assert answers[0].headers["content-type"] == "image/png"
+            with Image.open(io.BytesIO(answers[0].content)) as picture:
+                found[uri].append(max(picture.size))
+    assert found == {
+        "/a.pdf": [200, 404, 422, 1600],
+        "/a.png": [200, 404, 422, 1600],
+        "/cut.pdf": [404, 404, 422],
+        "/cut.png": [404, 404, 422],
+        "/a.txt": [404, 404, 422],
+    }

@@ -5,6 +5,7 @@ import "./format";
 import "./graph";
 import "./markdown";
 import "./plotting";
+import "./regions";
 import "./routing";
 import "./timeline";
 import "./reading";

@@ -15,6 +15,7 @@ from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations import Made
+from soliplex.ingester.lib.operations.page_pictures import picture_of_page
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.storage.layout import HASH
 from soliplex.ingester.server.errors import error_answers
@@ -91,6 +92,20 @@ async def get_artifact(
         media_type=_MEDIA_TYPES.get(artifact_type, "application/octet-stream"),
         headers={"X-Step-Config-Id": str(step_config_id)},
     )
+
+
+@router.get(
+    "/{doc_hash}/pages/{number}",
+    summary="A page of a document as a picture",
+    response_class=Response,
+    responses={200: {"content": {"image/png": _BINARY}}, **error_answers(404, 422, 503)},
+)
+async def get_page(
+    doc_hash: DocumentHash, number: Annotated[Id, Path(description="Counted from one.", examples=[1])]
+) -> Response:
+    """PNG, of pages of PDFs and of documents that are pictures. Others have none, and are answered 404."""
+    picture = await picture_of_page(doc_hash, number)
+    return Response(picture, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
 
 
 async def streamed(
