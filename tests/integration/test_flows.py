@@ -298,6 +298,10 @@ async def test_what_is_wrong_with_a_flow_is_refused_by_name(database: None) -> N
     with pytest.raises(InvalidInputError, match="command"):
         await FlowBuilder.add_step("made", "a", command="rm -rf /")
     await FlowBuilder.add_step("made", "a")
+    with pytest.raises(InvalidInputError, match=r"depends_on: is 'a'; give a list of steps, such as \['a'\]"):
+        await FlowBuilder.add_step("made", "b", "a")
+    with pytest.raises(InvalidInputError, match="depends_on: is 'words'; give a list"):
+        Flow("other").step(depends_on="words")(flow_functions.doubled)
     with pytest.raises(InvalidInputError, match="step_functions: has no function for a"):
         await Executor.execute_dynamic("made")
     with pytest.raises(NotFoundError, match="'b'"):

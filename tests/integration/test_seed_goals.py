@@ -120,6 +120,21 @@ async def test_a_task_graph_is_composed_and_several_goals_go_side_by_side(databa
         await WorkflowComposer.compose_multiple_workflows("payment", rule_based_decomposer, STEPS)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"max_parallel": 0}, "max_parallel: is 0"),
+        ({"timeout": 0}, "timeout: is 0; give more"),
+        ({"goal": None}, "goal: is None; give a text"),
+    ],
+)
+async def test_a_goal_that_is_refused_is_not_started(database: None, wrong: dict[str, Any], problem: str) -> None:
+    given: dict[str, Any] = {"goal": "payment", "decomposer": rule_based_decomposer, "steps": STEPS} | wrong
+    with pytest.raises(GoalError, match=problem):
+        await WorkflowComposer.compose_from_goal(**given)
+    assert await rows_of("SELECT id FROM workflow_runs") == []
+
+
 async def test_tasks_nested_to_the_deepest_level_are_executed(database: None) -> None:
     def nested(goal: str) -> list[dict[str, Any]]:
         tasks: list[dict[str, Any]] = [{"id": "leaf", "kind": "count", "description": goal}]

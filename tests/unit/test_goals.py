@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester import GoalError, Orchestrator, RuleDecomposer
+from soliplex.ingester import GoalError, Orchestrator, RuleDecomposer, WorkflowComposer
 from soliplex.ingester.goals.task_graph import task_graph
 
 
@@ -177,3 +177,21 @@ async def test_a_decomposer_that_does_not_end_is_given_up() -> None:
 
     with pytest.raises(GoalError, match="it may loop"):
         await Orchestrator.decompose_goal("anything", loops, timeout=0.01)
+
+
+async def test_goals_beside_one_that_raises_an_error_are_executed_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    ended = list[str]()
+
+    async def compose(goal: str, *args: object, **options: object) -> None:
+        if goal == "slow":
+            raise TimeoutError("not reached")
+        for _ in range(9):
+            await asyncio.sleep(0)
+        ended.append(goal)
+
+    monkeypatch.setattr(WorkflowComposer, "compose_from_goal", compose)
+    with pytest.raises(TimeoutError, match="not reached"):
+        await WorkflowComposer.compose_multiple_workflows(["slow", "quick"], lambda goal: [goal])
+    assert ended == ["quick"]

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from soliplex.ingester.goals.decomposers import Decomposer
+from soliplex.ingester.goals.decomposers import Decomposer, check_goal
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.notifications import ALL, Event, OrchestratorNotifications, events_of_runs
 from soliplex.ingester.goals.optimizer.changes import Level
@@ -92,11 +92,18 @@ class WorkflowComposer:
         max_parallel: int = 10,
         timeout: float = 300,  # noqa: ASYNC109  of each goal
     ) -> list[GoalResult]:
-        """Execute several goals, side by side or one after the other; gives what became of each, in their order."""
+        """Execute several goals, side by side or one after the other; gives what became of each, in their order.
+
+        Where one raises an error, such as that its time is over, those beside it are executed to their end all the
+        same, and those after it are not begun.
+        """
         if isinstance(goals, str) or not goals:
             raise GoalError("goals", f"is {goals!r}; give a list of at least one goal")
-        works = [
-            WorkflowComposer.compose_from_goal(
+        for goal in goals:
+            check_goal(goal)
+
+        async def composed(goal: str) -> GoalResult:
+            return await WorkflowComposer.compose_from_goal(
                 goal,
                 decomposer,
                 steps,
@@ -107,9 +114,14 @@ class WorkflowComposer:
                 max_parallel=max_parallel,
                 timeout=timeout,
             )
-            for goal in goals
-        ]
-        return list(await asyncio.gather(*works)) if parallel else [await work for work in works]
+
+        if not parallel:
+            return [await composed(goal) for goal in goals]
+        ended = await asyncio.gather(*map(composed, goals), return_exceptions=True)
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in ended if isinstance(each, GoalResult)]
 
 
 async def _composed(new: NewGoal, max_parallel: int, *, monitoring: bool, at_once: bool) -> GoalResult:

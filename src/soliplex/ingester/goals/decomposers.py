@@ -139,10 +139,17 @@ async def _keep(key: str, tasks: Any) -> None:
     await Database.transact(script())
 
 
+def check_goal(goal: object) -> None:
+    """Refuse what says nothing."""
+    if not isinstance(goal, str):
+        raise GoalError("goal", f"is {goal!r}; give a text that says what is to be done")
+    if not goal.strip():
+        raise GoalError("goal", "is empty; say what is to be done")
+
+
 async def decomposed(goal: str, decomposer: Decomposer, *, timeout: float) -> Any:  # noqa: ASYNC109  of the decomposer
     """What the decomposer makes of the goal, within the time."""
-    if not isinstance(goal, str) or not goal.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  users may err
-        raise GoalError("goal", "is empty; say what is to be done")
+    check_goal(goal)
     try:
         async with asyncio.timeout(timeout):
             return await _asked(decomposer, goal)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from uuid import uuid4
 
-from soliplex.ingester.goals.decomposers import Decomposer, decomposed
+from soliplex.ingester.goals.decomposers import Decomposer, check_goal, decomposed
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.notifications import Event
 from soliplex.ingester.goals.optimizer.changes import Level
@@ -200,8 +200,9 @@ async def plan_here(goal: str, decomposer: Decomposer) -> TaskGraph:
 
 async def start(new: NewGoal) -> StartedGoal:
     """Start the run of a goal. GoalError: it is empty, or its tasks are no graph."""
-    if not new.goal.strip():
-        raise GoalError("goal", "is empty; say what is to be done")
+    check_goal(new.goal)
+    if check_duration("timeout", new.timeout) <= timedelta(0):
+        raise GoalError("timeout", f"is {new.timeout}; give more than 0 seconds")
     functions = functions_of(new.steps, is_from_outside=new.is_from_outside)
     decomposer = new.decomposer
     if new.tasks is not None:
@@ -231,9 +232,10 @@ async def executed(new: NewGoal, *, timeout: float, max_parallel: int | None = N
     """Execute a goal in this process, and tell what became of it."""
     limit = check_duration("timeout", timeout)
     settings = current_wiring().settings
+    config = _config(max_parallel)
     started = await start(replace(new, slots=max_parallel))
     try:
-        async with at_work(Worker(_config(max_parallel)), stop_timeout=settings.worker_stop_timeout_seconds):
+        async with at_work(Worker(config), stop_timeout=settings.worker_stop_timeout_seconds):
             with suppress(TimeoutError):
                 await Executor.wait(started.run_id, limit)
     finally:

@@ -19,7 +19,7 @@ from soliplex.ingester.lib.wf.definitions import (
     workflow_from_steps,
 )
 from soliplex.ingester.lib.wf.flows import calling
-from soliplex.ingester.lib.wf.flows.flow import USUAL_TIMEOUT, Seconds, check_step_name
+from soliplex.ingester.lib.wf.flows.flow import USUAL_TIMEOUT, Seconds, check_step_name, step_names
 from soliplex.ingester.lib.wf.operations.definitions import (
     delete_definition,
     newest_of_all,
@@ -110,7 +110,7 @@ class FlowBuilder:
             type="flow",
             retries=_attempts(usual["max_attempts"] if max_attempts is None else max_attempts),
             parameters={} if command is None else {calling.FUNCTION: _address(command)},
-            depends_on=tuple(depends_on),
+            depends_on=step_names("depends_on", depends_on),
             map=_is_map(step_type, initial_tasks),
             expected_items=initial_tasks if step_type == "map" else None,
             timeout=None if seconds is None else check_duration("timeout", seconds),

@@ -96,6 +96,13 @@ def check_step_name(field: str, name: str) -> None:
         )
 
 
+def step_names(field: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The names of steps. One text in place of a list would be taken for its letters."""
+    if isinstance(names, str):
+        raise InvalidInputError(field, f"is {names!r}; give a list of steps, such as [{names!r}]")
+    return tuple(names)
+
+
 class Flow:
     """A graph of functions."""
 
@@ -149,7 +156,7 @@ class Flow:
         check_step_name("name", name)
         if name in self._steps:
             raise InvalidInputError("name", f"there is a step {name!r} in flow {self.slug!r} already; choose another")
-        edges = tuple(options.get("depends_on") or ())
+        edges = step_names("depends_on", options.get("depends_on") or ())
         facts: dict[str, Any] = {**options, "name": name, "function": function, "depends_on": edges}
         self._steps[name] = FlowStep(**facts)
         self._made = None
