@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions, UnsupportedFormatError, parser_named
 from soliplex.ingester.lib.parsing.local import LocalParser
 from soliplex.ingester.lib.parsing.local import parser as local_parser
-from tests.support.files import WORD, docx, pdf, zipped
+from tests.support.files import WORD, docx, marked_pdf, pdf, zipped
 from tests.support.soffice import FakeOffice
 
 BODY = "\n".join(f"This is sentence {number} of a page that is long enough to be a paragraph." for number in range(12))
@@ -67,6 +67,32 @@ def test_a_pdf_has_text_pages_and_provenance(parse: Parse) -> None:
     assert "This is sentence 11 of a page" in parsed.markdown
     assert {place["page_no"] for item in parsed.document["texts"] for place in item["prov"]} == {1, 2}
     assert parsed.document["schema_name"] == "DoclingDocument"
+
+
+MARKED = f"How boats are hired\nPay at the desk.\n\n{BODY}\nReturning them\nBefore dusk.\n{BODY}"
+
+
+def headings(parsed: Parsed) -> list[str]:
+    return re.findall(r"^#.*", parsed.markdown, re.MULTILINE)
+
+
+def test_entries_of_an_outline_are_headings_whatever_they_look_like(parse: Parse) -> None:
+    outline = ("1. How boats are hired", "Returning them", "Not on this page")
+    parsed = parse(marked_pdf(MARKED, outline=outline), "application/pdf")
+    assert headings(parsed) == ["## How boats are hired", "## Returning them"]
+    assert all(text in parsed.markdown for text in ("\n\nPay at the desk.", "\n\nBefore dusk."))
+    assert headings(parse(marked_pdf(MARKED), "application/pdf")) == []
+
+
+def test_tagged_headings_are_headings_of_their_level(parse: Parse) -> None:
+    tags = {"How boats are hired": "H1", "Returning them": "H3"}
+    parsed = parse(marked_pdf(MARKED, tags=tags), "application/pdf")
+    assert headings(parsed) == ["## How boats are hired", "#### Returning them"]
+
+
+def test_tags_that_call_all_text_headings_tell_nothing(parse: Parse) -> None:
+    tags = dict.fromkeys(MARKED.splitlines(), "H1")
+    assert headings(parse(marked_pdf(MARKED, tags=tags), "application/pdf")) == []
 
 
 def test_pages_of_a_range_keep_their_numbers(parse: Parse) -> None:
@@ -379,6 +405,17 @@ def test_not_every_first_line_is_a_heading(text: str, font: str, size: float) ->
     first = line(text, 100, font=font, size=size)
     lines = [first, *(line("text that goes on and on and on", 100 + 12 * n) for n in range(1, 9))]
     assert [label for label, _ in labelled(with_headings([cluster("text", *lines)], lines), lines)] == ["text"]
+
+
+def test_heavy_texts_beside_each_other_are_heads_of_columns() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import without_heads_of_columns
+
+    heads = [line("Term", 100, font=HEAVY_FONT), line("Its meaning", 100, font=HEAVY_FONT, left=200)]
+    alone = line("A heading", 60, font=HEAVY_FONT)
+    lines = [alone, *heads, *(line("text that goes on and on", 100 + 12 * n, left=200) for n in (1, 2, 3))]
+    clusters = [cluster("section_header", alone), *(cluster("section_header", head) for head in heads)]
+    found = without_heads_of_columns([*clusters, cluster("text", *lines[3:])], lines)
+    assert [each.label.value for each in found] == ["section_header", "text", "text", "text"]
 
 
 def test_a_paragraph_is_no_heading_whatever_the_model_says() -> None:

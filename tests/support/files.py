@@ -54,13 +54,43 @@ def pdf(*pages: str, title: str | None = None, encrypted: bool = False, sizes: S
     return _with_table(objects, trailer)
 
 
-def _lines(text: str, sizes: Sequence[int]) -> str:
+def marked_pdf(text: str, *, outline: Sequence[str] = (), tags: Mapping[str, str] | None = None) -> bytes:
+    """A page that names headings: entries of an outline that point to the page, or tags of its lines, such as H2."""
+    lines = text.splitlines()
+    kinds = {} if tags is None else {number: tags.get(line, "P") for number, line in enumerate(lines)}
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+    content = _lines(text, (), tuple(kinds))
+    first = 6 + len(kinds)
+    items = [f"{first + number} 0 R" for number in range(len(outline))]
+    elements = " ".join(f"{6 + number} 0 R" for number in kinds)
+    objects = [
+        f"<< /Type /Catalog /Pages 2 0 R /MarkInfo << /Marked {'true' if kinds else 'false'} >>"
+        + (" /StructTreeRoot 5 0 R" if kinds else "")
+        + (f" /Outlines << /First {items[0]} /Last {items[-1]} /Count {len(items)} >>" if items else "")
+        + " >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        (
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /StructParents 0 "
+            f"/Resources << /Font << /F1 {font} >> >> >>"
+        ),
+        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+        f"<< /Type /StructTreeRoot /K [{elements}] /ParentTree << /Nums [0 [{elements}]] >> >>",
+        *(f"<< /Type /StructElem /S /{kind} /P 5 0 R /Pg 3 0 R /K {number} >>" for number, kind in kinds.items()),
+    ]
+    for number, title in enumerate(outline):
+        following = f"/Next {items[number + 1]}" if number + 1 < len(items) else ""
+        objects.append(f"<< /Title ({title}) /Parent 1 0 R {following} /Dest [3 0 R /Fit] >>")
+    return _with_table(objects, "/Root 1 0 R")
+
+
+def _lines(text: str, sizes: Sequence[int], marked: Sequence[int] = ()) -> str:
     shown: list[str] = []
     height = 740
     for number, line in enumerate(text.splitlines()):
         size = sizes[number] if number < len(sizes) else 11
         escaped = line.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-        shown.append(f"BT /F1 {size} Tf 72 {height} Td ({escaped}) Tj ET")
+        drawn = f"BT /F1 {size} Tf 72 {height} Td ({escaped}) Tj ET"
+        shown.append(f"/Span << /MCID {number} >> BDC {drawn} EMC" if number in marked else drawn)
         height -= size + 5
     return "\n".join(shown)
 

@@ -22,6 +22,10 @@ class Box(NamedTuple):
     right: float
     top: float
 
+    @property
+    def height(self) -> float:
+        return self.top - self.bottom
+
     def around(self, other: Box) -> Box:
         return Box(
             min(self.left, other.left),
@@ -50,10 +54,10 @@ class Line(NamedTuple):
 def lines_of(page: PdfPage) -> list[Line]:
     """The lines of a page in the order of PDFium's text. Those outside the page's bounds are left out."""
     bounds, rotation = Box(*page.get_bbox()), page.get_rotation()
-    return [Line(line.text, _as_shown(line.box, bounds, rotation)) for line in _lines(page, bounds)]
+    return [Line(line.text, as_shown(line.box, bounds, rotation)) for line in _lines(page, bounds)]
 
 
-def _as_shown(box: Box, bounds: Box, rotation: int) -> Box:
+def as_shown(box: Box, bounds: Box, rotation: int) -> Box:
     """The place on the page as it is looked at: turned, and counted from the corner of what is shown."""
     width, height = bounds.right - bounds.left, bounds.top - bounds.bottom
     left, right = box.left - bounds.left, box.right - bounds.left

@@ -13,11 +13,13 @@ from docling.models.base_layout_model import BaseLayoutModel
 from docling_core.types.doc.base import BoundingBox, Size
 from docling_core.types.doc.labels import DocItemLabel
 
-from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of, refined
+from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of
+from soliplex.ingester.lib.parsing.local.marked import marks_on, refined
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, is_scanned, layout_scale
 from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
 from soliplex.ingester.lib.parsing.local.tables import is_full_grid
 from soliplex.ingester.lib.parsing.local.tiles import looking_slices
+from soliplex.ingester.lib.parsing.pdf_marks import Mark
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -62,9 +64,12 @@ class RapidLayoutModel(BaseLayoutModel):
     def predict_layout(self, conv_res: ConversionResult, pages: Sequence[Page]) -> Sequence[LayoutPrediction]:
         for page in pages:
             self._ocr.read(page, conv_res)
-        return [LayoutPrediction(clusters=self._clusters(page)) for page in pages]
+        return [
+            LayoutPrediction(clusters=self._clusters(page, marks_on(conv_res.input.file, page.page_no)))
+            for page in pages
+        ]
 
-    def _clusters(self, page: Page) -> list[Cluster]:
+    def _clusters(self, page: Page, marks: Sequence[Mark]) -> list[Cluster]:
         image, size = page.get_image(scale=layout_scale(page)), page.size
         if image is None or size is None:
             return []
@@ -77,7 +82,7 @@ class RapidLayoutModel(BaseLayoutModel):
             )
             for number, region in enumerate(self._regions_in(image))
         ]
-        return refined(without_hiding_text(clusters, page, size), page, size)
+        return refined(without_hiding_text(clusters, page, size), page, size, marks)
 
     def _regions_in(self, image: Image) -> Iterator[Region]:
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]

@@ -35,6 +35,9 @@ NEXT_LINE: Final = 0.8
 SAME_SIZE: Final = 1.12
 MARGIN: Final = 0.07
 """Share of the page's height that its header and its footer may take."""
+SAME_HEIGHT: Final = 0.2
+CELL_GAP: Final = 1.5
+"""Between texts of one row that are farther apart than so many times their height, a column ends."""
 _HEAVY: Final = re.compile(r"bold|black|heavy|demi|medium|[-,]b[di]?$|cmbx|\.b$", re.IGNORECASE)
 _BULLET: Final = re.compile(
     r"[\u2022\u25cf\u25aa\u25e6\u2023\u2043\uf0b7\uf0a7\uf06f\u2610\u2611\u2612\u2013\u2014*-]\s"
@@ -143,9 +146,45 @@ def with_headings(clusters: Sequence[Cluster], lines: Sequence[Line]) -> list[Cl
         return list(clusters)
     found: list[Cluster] = []
     for cluster in clusters:
-        rows = _rows(line for line in lines if line.is_inside(cluster.bbox))
+        rows = rows_of(line for line in lines if line.is_inside(cluster.bbox))
         found += _corrected(cluster, rows, body) if rows else [cluster]
     return found
+
+
+def without_heads_of_columns(clusters: Sequence[Cluster], lines: Sequence[Line]) -> list[Cluster]:
+    """The clusters, with text made of headings that are no larger than the text, and stand in a row of their kind.
+
+    A heading has its line for itself. What is set like one, and has the like beside it, is the head of a table that the
+    model did not see.
+    """
+    body = body_style(clusters, lines)
+    if body is None:
+        return list(clusters)
+    return [
+        cluster.model_copy(update={"label": DocItemLabel.TEXT})
+        if cluster.label is DocItemLabel.SECTION_HEADER and _is_head_of_column(cluster, lines, body)
+        else cluster
+        for cluster in clusters
+    ]
+
+
+def _is_head_of_column(cluster: Cluster, lines: Sequence[Line], body: Style) -> bool:
+    inside = [line for line in lines if line.is_inside(cluster.bbox)]
+    if not inside or any(line.style.is_larger_than(body) for line in inside):
+        return False
+    beside = [
+        other
+        for other in lines
+        if other.style.font == inside[0].style.font
+        and abs(other.middle[1] - inside[0].middle[1]) < SAME_HEIGHT * inside[0].height
+    ]
+    pieces = sorted(beside, key=lambda line: line.box.l)
+    apart = [
+        other
+        for line, other in itertools.pairwise(pieces)
+        if _gap(line.box, other.box) > CELL_GAP * other.height and _WORD.search(line.text) and _WORD.search(other.text)
+    ]
+    return bool(apart)
 
 
 def _corrected(cluster: Cluster, rows: Sequence[Sequence[Line]], body: Style) -> list[Cluster]:
@@ -189,12 +228,12 @@ def left_out(clusters: Sequence[Cluster], lines: Sequence[Line], size: Size) -> 
         return []
     # A page of which the model saw little is one whose margins it did not judge, either.
     margins = size.height * MARGIN if len(orphans) * 2 < len(lines) else 0.0
-    return [_cluster(_label(block, body, size, margins), flat(block)) for block in _blocks(_rows(orphans))]
+    return [_cluster(_label(block, body, size, margins), flat(block)) for block in _blocks(rows_of(orphans))]
 
 
 def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: float) -> DocItemLabel:
     """Weight alone makes no heading here: what the model leaves out are labels and margins as often as text."""
-    lines, box = flat(block), _around(flat(block))
+    lines, box = flat(block), around(flat(block))
     is_larger = all(line.style.is_larger_than(body) for line in lines)
     if not is_larger and box.t > size.height - margins:
         return DocItemLabel.PAGE_FOOTER
@@ -205,7 +244,7 @@ def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: fl
     return DocItemLabel.SECTION_HEADER if is_larger and _reads_as_heading(block) else DocItemLabel.TEXT
 
 
-def _rows(lines: Iterable[Line]) -> list[list[Line]]:
+def rows_of(lines: Iterable[Line]) -> list[list[Line]]:
     """Put the pieces of each line together: those that stand side by side, and close to each other."""
     rows: list[list[Line]] = []
     for line in sorted(lines, key=lambda each: (round(each.middle[1]), each.box.l)):
@@ -240,7 +279,7 @@ def _blocks(rows: Sequence[Sequence[Line]]) -> list[list[Sequence[Line]]]:
 
 
 def _continues_block(above: Sequence[Line], row: Sequence[Line]) -> bool:
-    one, other = _around(above), _around(row)
+    one, other = around(above), around(row)
     heights = sorted((above[0].height, row[0].height))
     if (
         _BULLET.match(row[0].text)
@@ -252,21 +291,13 @@ def _continues_block(above: Sequence[Line], row: Sequence[Line]) -> bool:
 
 
 def _cluster(label: DocItemLabel, lines: Sequence[Line]) -> Cluster:
-    return Cluster(id=0, label=label, confidence=CONFIDENCE, bbox=_around(lines))
+    return Cluster(id=0, label=label, confidence=CONFIDENCE, bbox=around(lines))
 
 
-def _around(lines: Sequence[Line]) -> BoundingBox:
+def around(lines: Sequence[Line]) -> BoundingBox:
     return BoundingBox(
         l=min(line.box.l for line in lines),
         t=min(line.box.t for line in lines),
         r=max(line.box.r for line in lines),
         b=max(line.box.b for line in lines),
     )
-
-
-def refined(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
-    """What the model found, corrected by what the lines tell."""
-    lines = lines_of(page, size)
-    headed = with_headings(clusters, lines)
-    clusters = [*headed, *left_out(headed, lines, size)]
-    return [cluster.model_copy(update={"id": number}) for number, cluster in enumerate(clusters)]

@@ -44,6 +44,7 @@ from soliplex.ingester.lib.parsing.local.pictures import SCALED_DOWN, within_bou
 from soliplex.ingester.lib.parsing.notations import NOTATIONS
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
+from soliplex.ingester.lib.parsing.pdf_marks import marks_of
 from soliplex.ingester.lib.parsing.pdf_text import unread_pictures
 from soliplex.ingester.lib.parsing.plain_text import as_markdown, bare_text_document, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
@@ -135,8 +136,13 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     pages = pdf_text.page_texts(path, options.page_range)
     if not pages:
         raise ParseFailedError(f"the PDF has no pages {options.page_range}; correct page_range, or leave it out")
+    from soliplex.ingester.lib.parsing.local.marked import kept, set_levels  # noqa: PLC0415  docling is slow to import
+
     try:
-        document = _converted_pdf(path, _for_pages(pages, options))
+        marks = marks_of(path, [page.number for page in pages])
+        with kept(path, marks):
+            document = _converted_pdf(path, _for_pages(pages, options))
+        set_levels(document, marks)
     except ParseFailedError:
         if not any(page.paragraphs for page in pages):
             raise

@@ -1,0 +1,175 @@
+"""What a PDF says itself about its headings: the entries of its outline, and the tags of its structure.
+
+Programs that export documents write down what was typed as a heading. Where they do, nobody needs to guess it from what
+a page looks like. An outline names titles and pages, sometimes with a height; tags mark the letters themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from soliplex.ingester.lib import pdfium
+from soliplex.ingester.lib.parsing.page_lines import Box, as_shown
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument, PdfPage
+
+MOST_ENTRIES: Final = 5_000
+MOST_ELEMENTS: Final = 20_000
+"""Of the tree of a page. It is what strangers wrote, and may go round in circles."""
+MOST_OBJECTS: Final = 50_000
+"""Of one page; a drawing has more, and no tags of interest."""
+DEEPEST: Final = 40
+"""Tags in tags, and entries in entries."""
+_HEADING: Final = re.compile(r"H[1-6]?|Title")
+
+
+class Mark(NamedTuple):
+    """A heading on a page: by its title, and maybe the height at which it stands, or by its places."""
+
+    title: str
+    top: float | None
+    boxes: Sequence[Box]
+    level: int | None
+
+
+type Marks = Mapping[int, Sequence[Mark]]
+"""By the number of the page, from 1. Heights and places are in points from the bottom left of what is shown."""
+
+
+def marks_of(path: Path, pages: Sequence[int]) -> Marks:
+    """The marks on these pages; none where PDFium cannot read them."""
+    from pypdfium2 import PdfiumError  # noqa: PLC0415  loads a library of its own
+
+    found: dict[int, list[Mark]] = {}
+    wanted = set(pages)
+    with pdfium.opened(path) as document:
+        with suppress(PdfiumError):
+            for number, mark in _outline(document):
+                if number in wanted:
+                    found.setdefault(number, []).append(mark)
+        for number in pages:
+            with suppress(PdfiumError):
+                if tagged := [*_tagged(document[number - 1])]:
+                    found[number] = [*tagged, *found.get(number, ())]
+    return found
+
+
+def _outline(document: PdfDocument) -> Iterator[tuple[int, Mark]]:
+    for count, entry in enumerate(document.get_toc(max_depth=DEEPEST)):
+        if count == MOST_ENTRIES:
+            return
+        target = entry.get_dest()
+        number = target.get_index() if target else None
+        title = (entry.get_title() or "").strip()
+        if target and title and number is not None and 0 <= number < len(document):
+            yield number + 1, Mark(title, _height(document[number], target), (), entry.level + 1)
+
+
+def _height(page: PdfPage, target: Any) -> float | None:
+    """How high on the shown page an entry points; None where it points to the page as a whole."""
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    mode, where = target.get_view()
+    match mode, where:
+        case raw.PDFDEST_VIEW_XYZ, [_, float() | int() as top, *_]:
+            pass
+        case ((raw.PDFDEST_VIEW_FITH | raw.PDFDEST_VIEW_FITBH), [float() | int() as top]):
+            pass
+        case _:
+            return None
+    return _shown(page, Box(0, top, 0, top)).top if page.get_rotation() == 0 and top else None
+
+
+def _shown(page: PdfPage, box: Box) -> Box:
+    return as_shown(box, Box(*page.get_bbox()), page.get_rotation())
+
+
+def _tagged(page: PdfPage) -> Iterator[Mark]:
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    tree: Any = raw.FPDF_StructTree_GetForPage(page.raw)
+    if not tree:
+        return
+    try:
+        children = [
+            raw.FPDF_StructTree_GetChildAtIndex(tree, n) for n in range(raw.FPDF_StructTree_CountChildren(tree))
+        ]
+        headings = [heading for child in children if child for heading in _headings(child)]
+    finally:
+        raw.FPDF_StructTree_Close(tree)
+    if not headings:
+        return
+    places = _places(page)
+    for level, ids in headings:
+        if boxes := [box for number in ids for box in places.get(number, ())]:
+            yield Mark("", None, boxes, level)
+
+
+def _headings(element: Any) -> Iterator[tuple[int | None, list[int]]]:
+    """The level of each heading below, and the numbers that its letters are marked with."""
+    for depth, each in _below(element, DEEPEST, _is_no_heading):
+        kind = _kind(each)
+        if _HEADING.fullmatch(kind):
+            level = int(kind[1:]) if kind[1:].isdecimal() else None
+            yield level, [number for _, part in _below(each, DEEPEST - depth) for number in _numbers(part)]
+
+
+def _is_no_heading(element: Any) -> bool:
+    return _HEADING.fullmatch(_kind(element)) is None
+
+
+def _below(element: Any, deepest: int, goes_on: Callable[[Any], bool] = lambda _: True) -> Iterator[tuple[int, Any]]:
+    """The element and those below it in their order, but for those below one at which it does not go on."""
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    waiting = [(0, element)]
+    for _ in range(MOST_ELEMENTS):
+        if not waiting:
+            return
+        depth, each = waiting.pop()
+        yield depth, each
+        if depth < deepest and goes_on(each):
+            children = range(raw.FPDF_StructElement_CountChildren(each))
+            found = [raw.FPDF_StructElement_GetChildAtIndex(each, number) for number in children]
+            waiting += [(depth + 1, child) for child in reversed(found) if child]
+
+
+def _kind(element: Any) -> str:
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    size = raw.FPDF_StructElement_GetType(element, None, 0)
+    text = ctypes.create_string_buffer(size)
+    raw.FPDF_StructElement_GetType(element, text, size)
+    return text.raw.decode("utf-16-le", "replace").rstrip("\0")
+
+
+def _numbers(element: Any) -> Iterator[int]:
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    for child in range(raw.FPDF_StructElement_CountChildren(element)):
+        if (number := raw.FPDF_StructElement_GetChildMarkedContentID(element, child)) >= 0:
+            yield number
+
+
+def _places(page: PdfPage) -> dict[int, list[Box]]:
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    found: dict[int, list[Box]] = {}
+    edges = [ctypes.c_float() for _ in range(4)]
+    for n in range(min(raw.FPDFPage_CountObjects(page.raw), MOST_OBJECTS)):
+        thing = raw.FPDFPage_GetObject(page.raw, n)
+        number = raw.FPDFPageObj_GetMarkedContentID(thing)
+        if (
+            number >= 0
+            and raw.FPDFPageObj_GetType(thing) == raw.FPDF_PAGEOBJ_TEXT
+            and raw.FPDFPageObj_GetBounds(thing, *map(ctypes.byref, edges))
+        ):
+            left, bottom, right, top = (edge.value for edge in edges)
+            found.setdefault(number, []).append(_shown(page, Box(left, bottom, right, top)))
+    return found
