@@ -115,7 +115,8 @@ async def test_the_steps_of_the_largest_page_of_runs_are_let_go_while_it_is_writ
     asked = {"include_steps": True, "include_doc_info": True}
     page = await rows_of(client, "/workflow/", rows_per_page=MANY, **asked)
     assert (len(page["items"]), {len(run["steps"]) for run in page["items"]}) == (MANY, {2})
-    assert 0 < most_alive() <= 3 * ROWS  # what was read last, what is being written, and what the driver has ready
+    # What was read last, what is being written, what the driver has ready, and some that are about to go.
+    assert 0 < most_alive() < 4 * ROWS
 
 
 async def test_runs_with_details_say_the_same_as_the_rows(client: httpx.AsyncClient) -> None:

@@ -85,13 +85,14 @@ async def test_a_worker_may_be_killed_between_any_two_tries(fleet: Fleet, hooks:
 
 
 async def test_what_waits_for_its_next_try_survives_its_worker(fleet: Fleet, hooks: Receiver) -> None:
-    hooks.answers += [Answer(503, headers=(("Retry-After", "1"),))]
+    hooks.answers += [Answer(503, headers=(("Retry-After", "600"),))]
     sent = await send(hooks)
     victim = await fleet.start("victim", consumers=POOLS)
     await fleet.eventually(_is_parked, "the step is parked")
     await victim.kill()
     late = await send(hooks, 4)  # joins the run that waits
     assert {each.run_id for each in late} == {sent[0].run_id}
+    await rows_of("UPDATE runstep SET available_at = created_date RETURNING id")  # the pause is over
     async with fleet.helper(consumers=POOLS):
         await fleet.everything_ends()
     assert first_arrivals(hooks) == [each.webhook_id for each in [*sent, *late]]

