@@ -221,8 +221,9 @@ def test_every_metric_of_the_seed_is_there_with_a_help_text(watched: Watched) ->
     for kind, names in OF_THE_SEED.items():
         assert {name for name in names if known[OUR_OWN + name][0] == kind} == names
     told = {name for metrics in (watched.of_worker, watched.of_server) for name in metrics}
-    rare = {"claim_error", "claim_lost_race", "lease_lost"}  # with labels, and nothing of the kind has happened
-    assert {OUR_OWN + name for names in OF_THE_SEED.values() for name in names - rare} <= told
+    assert {OUR_OWN + name for names in OF_THE_SEED.values() for name in names} <= told
+    for name in ("claim_error", "claim_lost_race", "lease_lost"):
+        assert set(watched.of_worker[OUR_OWN + name].values.values()) == {0.0}, f"{name} never happened, and is told"
 
 
 def test_all_that_is_exposed_is_documented_and_all_that_is_documented_is_exposed(watched: Watched) -> None:
@@ -253,7 +254,7 @@ def test_counters_are_right_also_those_of_isolated_processes(watched: Watched) -
     counted = watched.of_worker
     assert counted["soliplex_step_completed"].values == {(): 6}
     assert counted["soliplex_step_error"].values == {(): 1}
-    assert counted["soliplex_run_ended"].values == {("COMPLETED",): 2}
+    assert counted["soliplex_run_ended"].values == {("COMPLETED",): 2, ("FAILED",): 0, ("CANCELLED",): 0}
     assert counted["soliplex_group_duration"].values == {(): 1}
     assert sum(counted["soliplex_step_duration"].values.values()) == 7
     assert counted["soliplex_llm_tokens"].values == {("answered", "test"): 14, ("sent", "test"): 10}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -90,6 +91,15 @@ class MemoryMetrics:
     def observe(self, name: str, value: float, **labels: str) -> None:
         del value, labels
         self.observed[name] += 1
+
+
+def count_from_zero(metrics: Metrics, pools: Iterable[str]) -> None:
+    """Tell what was never counted: nobody who watches sees the first failure of something that is not there."""
+    values = {"pool": tuple(pools), "phase": ("finish", "lock", "look"), "status": ("COMPLETED", "FAILED", "CANCELLED")}
+    for name in COUNTERS.keys() & LABELS.keys():
+        (label,) = LABELS[name]
+        for value in values[label]:
+            metrics.incr(name, 0, **{label: value})
 
 
 class PrometheusMetrics:

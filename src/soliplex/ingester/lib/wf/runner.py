@@ -42,7 +42,7 @@ from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.memory import give_memory_back
-from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics
+from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics, count_from_zero
 from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS, Claim, Pool, priorities_of_ready
 from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
@@ -241,6 +241,7 @@ class Worker:
         if self._ended_runs is not None:
             traces = Duty(name="traces", round=self._ended_runs.send_next, is_over=self._leaving.is_set)
             self._recurring.append(start(traces))
+        count_from_zero(self._metrics, self.config.consumers)
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
 
     async def stop(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109  the time in-flight steps are given
