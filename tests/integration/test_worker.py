@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -30,6 +31,7 @@ from soliplex.ingester.lib.wf.execution import SEARCH
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, get_worker_id, start_worker, stop_worker
+from soliplex.ingester.lib.wf.work import ClaimedStep, Expanded
 from tests.support import handlers
 from tests.support.engine import assert_consistent, registry_in_use, workflow
 
@@ -127,6 +129,18 @@ async def test_a_group_of_many_runs_completes(database: type[Database]) -> None:
     assert metrics.counts["step_completed"] == metrics.counts["claim_success"] == 600
     assert metrics.observed["step_duration"] == 600
     await assert_consistent()
+
+
+async def test_steps_that_were_executed_leave_the_memory_without_a_garbage_collection(database: type[Database]) -> None:
+    group_id = await start(flow(a="nothing"), 50)
+    gc.collect()
+    gc.disable()
+    try:
+        async with working():
+            await ended(group_id)
+        assert sum(isinstance(each, ClaimedStep) for each in gc.get_objects()) < 25
+    finally:
+        gc.enable()
 
 
 async def test_a_handler_gets_what_it_names(database: type[Database]) -> None:
@@ -316,6 +330,43 @@ async def test_a_batch_handler_takes_many_and_one_bad_document_fails_alone(datab
     assert statuses.count(RunStatus.FAILED) == 1
     assert max(map(len, handlers.seen)) > 1
     assert all(len(batch) <= 10 for batch in handlers.seen)
+
+
+async def test_steps_of_one_resource_and_of_different_workflows_get_each_its_own_handler(
+    database: type[Database],
+) -> None:
+    keys = {"resource_keys": {"a": "rag:/db"}}
+    one = await start(flow(id="one", a={"handler": "first_kind", "type": "store"}), 3, **keys)
+    other = await start(flow(id="other", a={"handler": "second_kind", "type": "store"}), 3, **keys)
+    async with working(consumers={"store": 1}):
+        await asyncio.gather(ended(one), ended(other))
+    assert [step.output for step in await steps_of(one)] == ["first"] * 3
+    assert [step.output for step in await steps_of(other)] == ["second"] * 3
+
+
+async def test_runs_that_keep_to_different_versions_of_a_workflow_share_no_call(database: type[Database]) -> None:
+    groups: list[int] = []
+    for handler in ("first_kind", "second_kind"):
+        facts = {"id": "saved", "item_steps": {"a": {"method": HANDLERS + handler}}}
+        await ops.save_workflow(workflow_from_mapping(facts))
+        groups.append(await start(await ops.find_workflow("saved"), 3))
+    async with working(consumers={"a": 1}):
+        await asyncio.gather(*map(ended, groups))
+    assert [[step.output for step in await steps_of(group)] for group in groups] == [["first"] * 3, ["second"] * 3]
+
+
+async def test_a_map_step_shares_no_call_with_tasks_of_another_run(database: type[Database]) -> None:
+    definition = flow(a={"handler": "first_kind", "map": True})
+    runs = [ops.NewRun(input=[1, 2]) for _ in range(2)]
+    begun = (await ops.create_run_group(definition, None, runs[:1], priority=0)).group_id
+    claim = await ops.claim_steps("somebody", ops.Pool(), 1)
+    step = claim.steps[0]
+    await ops.finish_steps([Expanded(step_id=step.id, run_id=step.run_id, lease=step.lease, items=[1, 2])])
+    fresh = (await ops.create_run_group(definition, None, runs[1:], priority=0)).group_id
+    async with working(consumers={"a": 1}):
+        await asyncio.gather(ended(begun), ended(fresh))
+    for group in (begun, fresh):
+        assert (await steps_of(group))[0].output == ["first", "first"]
 
 
 async def test_steps_claimed_with_a_giant_complete_while_it_is_under_way(database: type[Database]) -> None:

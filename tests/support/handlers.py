@@ -170,6 +170,16 @@ async def in_batches(batch: list[StepContext]) -> list[Any]:
     return [ValueError("bad") if context["doc_hash"].endswith("-3") else context["doc_hash"] for context in batch]
 
 
+@batch_handler(limit=10)
+async def first_kind(batch: list[StepContext]) -> list[Any]:
+    return ["first" for _ in batch]
+
+
+@batch_handler(limit=10)
+async def second_kind(batch: list[StepContext]) -> list[Any]:
+    return ["second" for _ in batch]
+
+
 @batch_handler(limit=10, wants={"run_group"})
 async def choosy(batch: list[StepContext]) -> list[Any]:
     return [sorted(context.arguments) for context in batch]

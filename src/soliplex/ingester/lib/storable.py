@@ -25,7 +25,8 @@ DEEPEST_JSON: Final = 200
 """Lists and objects in each other. Databases and pydantic read and write JSON by recursion: pydantic 255 levels."""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
+_DIGITS: Final = 19
+_LONG_NUMBER: Final = re.compile(rf"[0-9]{{{_DIGITS}}}")
 _CONTAINERS: Final = (dict, list, tuple)
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an escaped backslash, u0000 is plain text
 
@@ -129,16 +130,18 @@ def as_storable_json(field: str, value: Any) -> str:
         raise _too_deep(field) from None
     except (TypeError, ValueError) as exc:
         raise InvalidInputError(field, f"cannot be written as JSON: {exc}") from exc
-    _see_readable(field, text, value)
+    if len(text) >= _DIGITS:
+        _see_readable(field, text, value)
     if holds_escaped_nul(text):
         raise _unstorable(field, Unstorable.NUL)
-    see_storable_text(field, text)
+    if not text.isascii():
+        see_storable_text(field, text)
     return text
 
 
 def _see_readable(field: str, text: str, value: Any) -> None:
     """Refuse a value, which the text says as JSON, that comes back as another, or that a database cannot read."""
-    # Nearly all values are told from their text alone.
+    # Nearly all values are told from their text alone; one that is shorter than a long number need not be asked about.
     may_be_deep, may_be_large = text.count("[") + text.count("{") > DEEPEST_JSON, _LONG_NUMBER.search(text) is not None
     if not (may_be_deep or may_be_large):
         return

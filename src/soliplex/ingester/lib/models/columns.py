@@ -14,14 +14,16 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
+_WIDTH: Final = len("2000-12-31 23:59:59.999999")
+
 
 def utcnow() -> datetime:
     return datetime.now(UTC)
 
 
 def to_sqlite_text(moment: datetime) -> str:
-    # Of one width, also where the microseconds are zero. strftime would be slower.
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+    # Of one width, also where the microseconds are zero; without the zone. strftime would be slower.
+    return moment.astimezone(UTC).isoformat(" ", "microseconds")[:_WIDTH]
 
 
 def from_sqlite_text(text: str) -> datetime:

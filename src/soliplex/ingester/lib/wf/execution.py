@@ -123,19 +123,18 @@ class Executor:
         underway = Underway(steps)
         before = working_on.set(underway)
         try:
-            return await self._execute(steps)
+            started_at = self._clock()
+            decided = await decide(steps, started_at, self._patience)
+            if not decided.to_call or decided.definition is None:
+                return decided.results
+            attempt = self._attempt(decided.to_call, decided.definition, started_at)
+            results = await (attempt if self._tracing is None else self._tracing.traced(decided.to_call, attempt))
+            return [*decided.results, *results] if decided.results else results
         finally:
             underway.end()
             working_on.reset(before)
-
-    async def _execute(self, steps: Sequence[ClaimedStep]) -> list[Result]:
-        started_at = self._clock()
-        decided = await decide(steps, started_at, self._patience)
-        if not decided.to_call or decided.definition is None:
-            return decided.results
-        attempt = self._attempt(decided.to_call, decided.definition, started_at)
-        results = await (attempt if self._tracing is None else self._tracing.traced(decided.to_call, attempt))
-        return [*decided.results, *results]
+            for step in steps:
+                step.company = None  # else a claim would be a cycle, and stay until the garbage is collected
 
     async def _attempt(
         self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
@@ -230,12 +229,15 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
             except PermanentError as exc:
                 return Decided([errored(step, exc, now) for step in steps])
         decided = _decided_by_subflows(steps, now)
+    is_map = definition.map and steps[0].parent_id is None
+    if not (decided or is_map or definition.when or steps[0].deciders):
+        return Decided([], steps, definition)
     if steps[0].deciders:
         decided |= await insist(lambda: _decided_before(steps, now))
     if definition.when is not None:
         decided |= await _decided_by(definition.when, steps, now)
     rest = [step for step in steps if step.id not in decided] if decided else steps
-    if definition.map and steps[0].parent_id is None:
+    if is_map:
         return Decided([*decided.values(), *[await _expanded(step, definition, now) for step in rest]])
     return Decided(list(decided.values()), rest, definition)
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -88,6 +89,8 @@ class ConsumerPool:
         self._services = services
         self.doorbell = Doorbell(accepted.accepts)
         self._queue: deque[list[ClaimedStep]] = deque()
+        """Assignments, which are what a slot takes at once: steps that share a call, else a single step; under a lock,
+        all that were claimed with it, whatever their kinds."""
         self._queued = 0
         self._work = asyncio.Event()
         self._room = asyncio.Event()
@@ -99,7 +102,7 @@ class ConsumerPool:
         self._ahead = size
         """How many steps to hold that wait for a slot."""
         self._call_size = 1
-        """The most steps that one call has taken: a handler that takes many is to be given many."""
+        """The most steps that one call takes: a handler that takes many is to be given many."""
         self._more_urgent: int | None = None
         """The priority of what is ready and more urgent than something held, as far as is known."""
         self._stopping = False
@@ -172,7 +175,10 @@ class ConsumerPool:
             if self._queued * 2 <= self._ahead:
                 self._room.set()
             try:
-                await self._execute(steps)
+                if steps[0].resource_key is None:
+                    await self._execute(steps)
+                else:
+                    await self._execute_under_lock(steps)
             except Exception:  # noqa: BLE001  a mistake of ours must not cost the slot, nor keep the steps
                 _log.exception("pool %r cannot execute", self.name)
                 self._release(steps)
@@ -180,12 +186,13 @@ class ConsumerPool:
     def _next(self) -> list[ClaimedStep]:
         """The assignment that has waited longest, and what has joined the queue since that one call can take along."""
         steps = self._queue.popleft()
-        room = call_size(steps) - len(steps)
+        calling = _calling(steps)
+        room = calling.size - len(steps)
         if room <= 0 or steps[0].resource_key is not None:
             return steps
-        kind, others = _kind(steps[0]), deque[list[ClaimedStep]]()
+        others = deque[list[ClaimedStep]]()
         for each in self._queue:
-            if len(each) <= room and each[0].resource_key is None and _kind(each[0]) == kind:
+            if len(each) <= room and each[0].resource_key is None and _calling(each).kind == calling.kind:
                 steps, room = [*steps, *each], room - len(each)
             else:
                 others.append(each)
@@ -334,17 +341,26 @@ class ConsumerPool:
         if len(steps) > 1:
             Company(steps)
         self._types |= {step.type for step in steps}
-        for each in [steps] if resource_key is not None else _assignments(steps):
-            self._enqueue(each)
+        kinds = _by_kind(steps)
+        self._call_size = max(self._call_size, *[_calling(each).size for each in kinds])
+        if resource_key is not None:
+            self._enqueue([[step for each in kinds for step in each]])
+        else:
+            for each in kinds:
+                self._enqueue(_slices(each, _calling(each).size))
         self._queued += len(steps)
         self._work.set()
 
-    def _enqueue(self, steps: list[ClaimedStep]) -> None:
-        """Queue an assignment after those that are as urgent."""
-        place = len(self._queue)
-        while place and _urgency(self._queue[place - 1]) < _urgency(steps):
+    def _enqueue(self, assignments: list[list[ClaimedStep]]) -> None:
+        """Queue assignments that are equally urgent after those that are as urgent."""
+        place, urgency = len(self._queue), _urgency(assignments[0])
+        while place and _urgency(self._queue[place - 1]) < urgency:
             place -= 1
-        self._queue.insert(place, steps)
+        if place == len(self._queue):
+            self._queue.extend(assignments)
+        else:
+            for offset, assignment in enumerate(assignments):
+                self._queue.insert(place + offset, assignment)
 
     def _give_back_surplus(self) -> None:
         """Give back what more urgent steps leave no room for: another worker may have some."""
@@ -353,33 +369,40 @@ class ConsumerPool:
             self._queued -= len(steps)
             self._release(steps)
 
-    async def _execute(self, steps: list[ClaimedStep]) -> None:
-        """Execute an assignment: in few calls where the handler takes many steps, else one step after the other."""
-        handler = _handler_of(steps)
-        size = _size_of(handler)
-        self._call_size = max(self._call_size, size)
+    async def _execute_under_lock(self, steps: list[ClaimedStep]) -> None:
+        """Execute what was claimed with a resource, one kind after the other."""
+        kinds = [list(each) for _, each in groupby(steps, key=lambda step: step.calling)]
         try:
-            if handler is None or handler.batch_weights is None or len(steps) == 1:
-                calls = [steps] if len(steps) <= size else _slices(steps, size)
-            else:
-                calls = await self._weighed(steps, handler.batch_weights, size)
-            for number, call in enumerate(calls):
-                if steps[0].resource_key is not None and steps[0].lease not in self.leases_with_lock:
-                    self._release_all(calls[number:])  # another worker holds the lock
-                    break
-                started = time.perf_counter()
-                results = await self._while_held(call, self._services.executor.execute(call), rest=calls[number + 1 :])
-                if results is not None:
-                    self._services.finisher.submit(results)
-                    self._note_duration(call[0].type, (time.perf_counter() - started) / len(call), len(call))
+            for number, each in enumerate(kinds):
+                await self._execute(each, kinds[number + 1 :])
         finally:
-            if steps[0].resource_key is not None:
-                self.leases_with_lock.discard(steps[0].lease)
+            self.leases_with_lock.discard(steps[0].lease)
 
-    async def _weighed(self, steps: list[ClaimedStep], weights: Weights, size: int) -> list[list[ClaimedStep]]:
+    async def _execute(self, steps: list[ClaimedStep], later: Sequence[list[ClaimedStep]] = ()) -> None:
+        """Execute steps of one kind: in few calls where the handler takes many, else one step after the other."""
+        calling = _calling(steps)
+        weights = None if calling.handler is None else calling.handler.batch_weights
+        if weights is not None and len(steps) > 1:
+            calls = await self._weighed(steps, weights, calling.size, later)
+        else:
+            calls = [steps] if len(steps) <= calling.size else _slices(steps, calling.size)
+        for number, call in enumerate(calls):
+            if steps[0].resource_key is not None and steps[0].lease not in self.leases_with_lock:
+                self._release_all(calls[number:])  # another worker holds the lock
+                break
+            started = time.perf_counter()
+            rest = [*calls[number + 1 :], *later]
+            results = await self._while_held(call, self._services.executor.execute(call), rest=rest)
+            if results is not None:
+                self._services.finisher.submit(results)
+                self._note_duration(call[0].type, (time.perf_counter() - started) / len(call), len(call))
+
+    async def _weighed(
+        self, steps: list[ClaimedStep], weights: Weights, size: int, later: Sequence[list[ClaimedStep]]
+    ) -> list[list[ClaimedStep]]:
         """The calls for the steps by their weight; none, if they were cancelled meanwhile."""
         try:
-            found = await self._while_held(steps, insist(lambda: weights.weigh(steps)))
+            found = await self._while_held(steps, insist(lambda: weights.weigh(steps)), rest=later)
             return [] if found is None else calls_by_weight(steps, found, most=weights.most, size=size)
         except Exception:  # noqa: BLE001  what is not known to be light must not be put together
             _log.exception("pool %r cannot weigh the steps of %r: each goes alone", self.name, steps[0].name)
@@ -438,40 +461,62 @@ def _forget_cancellations(task: asyncio.Task[None]) -> None:
         task.uncancel()
 
 
-def _assignments(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
-    """What a slot takes at once: steps that share a call, else a single step."""
-    grouped: dict[tuple[str, str, int], list[ClaimedStep]] = {}
+class Kind(NamedTuple):
+    """What steps must have in common to share a call."""
+
+    workflow_id: str
+    definition_id: int | None
+    """Versions of a workflow may say different things of a step."""
+    name: str
+    is_task: bool
+    priority: int
+    """An urgent step waits for no other."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calling:
+    """How steps of one kind are called."""
+
+    kind: Kind
+    handler: Handler | None
+    """None where no handler is called, or where it cannot be found."""
+    size: int
+    """How many of the steps one call takes."""
+
+
+def _by_kind(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
+    """The steps by kind. What their workflows say of them is looked up once for each."""
+    grouped: dict[Kind, list[ClaimedStep]] = {}
     for step in steps:
         grouped.setdefault(_kind(step), []).append(step)
-    assignments: list[list[ClaimedStep]] = []
-    for group in grouped.values():
-        assignments += _slices(group, call_size(group))
-    return assignments
+    for kind, group in grouped.items():
+        first, handler = group[0], _handler_of(group[0])
+        calling = Calling(kind, handler, 1 if handler is None else handler.batch_limit or 1)
+        for step in group:
+            step.definition, step.deciders, step.calling = first.definition, first.deciders, calling
+    return list(grouped.values())
 
 
-def _kind(step: ClaimedStep) -> tuple[str, str, int]:
-    """What steps must have in common to share a call. The priority is part of it: an urgent step waits for no other."""
-    return step.workflow_id, step.name, step.row["priority"]
+def _calling(steps: list[ClaimedStep]) -> Calling:
+    calling = steps[0].calling
+    assert calling is not None
+    return calling
+
+
+def _kind(step: ClaimedStep) -> Kind:
+    return Kind(
+        step.workflow_id, step.run["definition_id"], step.name, step.parent_id is not None, step.row["priority"]
+    )
 
 
 def _urgency(steps: list[ClaimedStep]) -> int:
     return steps[0].row["priority"]
 
 
-def call_size(steps: list[ClaimedStep]) -> int:
-    """How many of the steps one call of their handler takes."""
-    return _size_of(_handler_of(steps))
-
-
-def _size_of(handler: Handler | None) -> int:
-    return 1 if handler is None else handler.batch_limit or 1
-
-
-def _handler_of(steps: list[ClaimedStep]) -> Handler | None:
-    """The handler that is called for the steps; None where no handler is called, or where it cannot be found."""
+def _handler_of(step: ClaimedStep) -> Handler | None:
     try:
-        definition = definition_of(steps[0])
-        if definition.map and steps[0].parent_id is None:
+        definition = definition_of(step)
+        if definition.map and step.parent_id is None:
             return None
         return resolve(definition.method if definition.queue is None else method_of(definition))
     except Exception:  # noqa: BLE001  a workflow that is gone, a module that cannot be imported: executing them tells

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from soliplex.ingester.lib.models import Isolation, RunStatus, RunStep, loaded
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
 from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinition
+
+if TYPE_CHECKING:
+    from soliplex.ingester.lib.wf.pools import Calling
 
 SUBFLOW: Final = ":run"
 """The key, in a step's answer, of the id of the run that the step waited for."""
@@ -52,6 +55,8 @@ class ClaimedStep:
     """The step as its workflow defines it, once somebody has looked it up (`execution.definition_of`)."""
     deciders: Mapping[str, str] | None = None
     """Steps before this one that may have decided that it has nothing to do: their types, by their keys."""
+    calling: Calling | None = None
+    """How a pool calls this step, once it has looked that up."""
     company: Company | None = None
     """The steps that were claimed along with this one."""
     outputs: Mapping[str, Any] | None = None

@@ -194,16 +194,17 @@ def settlement_for_runs(run_ids: Iterable[int], now: datetime) -> Script[Settlem
 def _complete(results: list[Completed], settlement: Settlement) -> Script[None]:
     if not results:
         return
-    packed = ",".join([_packed_end(result) for result in results])
+    leases = {lease: to_json(lease) for lease in {result.lease for result in results}}
+    packed = ",".join([_packed_end(result, leases[result.lease]) for result in results])
     rows = yield SQL.complete_steps(results=f"[{packed}]", now=settlement.now)
     settlement.knows(results)
     settlement.left(rows)
     settlement.ended(rows, RunStatus.COMPLETED)
 
 
-def _packed_end(result: Completed) -> str:
-    """The end of a step as JSON, around an output that is JSON already."""
-    text = f'{{"id":{result.step_id},"lease":{to_json(result.lease)}'
+def _packed_end(result: Completed, lease: str) -> str:
+    """The end of a step as JSON, around a lease and an output that are JSON already."""
+    text = f'{{"id":{result.step_id},"lease":{lease}'
     if result.started_at is not None:
         text += f',"started_at":"{to_sqlite_text(result.started_at)}"'
     if result.message is not None:

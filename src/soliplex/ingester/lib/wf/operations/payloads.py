@@ -103,11 +103,11 @@ async def bring_payloads(steps: Sequence[ClaimedStep]) -> None:
 
 def any_large(results: Sequence[Result]) -> bool:
     """Whether a result holds what is too large for a row."""
-    return any(
-        (isinstance(result, Completed) and result.output is not None and is_large(result.output))
-        or (isinstance(result, Parked) and result.state is not None and is_large(result.state))
-        for result in results
-    )
+    for result in results:
+        text = result.output if isinstance(result, Completed) else result.state if isinstance(result, Parked) else None
+        if text is not None and is_large(text):
+            return True
+    return False
 
 
 async def lay_aside(results: Sequence[Result], steps: Sequence[ClaimedStep]) -> list[Result]:
