@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions, UnsupportedFormatError, parser_named
 from soliplex.ingester.lib.parsing.local import LocalParser
 from soliplex.ingester.lib.parsing.local import parser as local_parser
-from tests.support.files import WORD, docx, marked_pdf, pdf, zipped
+from tests.support.files import WORD, docx, drawn_pdf, marked_pdf, pdf, zipped
 from tests.support.soffice import FakeOffice
 
 BODY = "\n".join(f"This is sentence {number} of a page that is long enough to be a paragraph." for number in range(12))
@@ -88,6 +88,53 @@ def test_tagged_headings_are_headings_of_their_level(parse: Parse) -> None:
     tags = {"How boats are hired": "H1", "Returning them": "H3"}
     parsed = parse(marked_pdf(MARKED, tags=tags), "application/pdf")
     assert headings(parsed) == ["## How boats are hired", "#### Returning them"]
+
+
+def ruled(rows: int, *texts: str) -> bytes:
+    """A page that is framed, and on it a table of two columns between ruling lines."""
+    edges = [
+        f"{left} {top} {across} {down} re f"
+        for left, top, across, down in (
+            *((100, 600 - 30 * row, 301, 1) for row in range(rows + 1)),
+            *((left, 600 - 30 * rows, 1, 30 * rows) for left in (100, 250, 400)),
+            *((20, top, 572, 1) for top in (20, 770)),
+            *((left, 20, 1, 750) for left in (20, 592)),
+        )
+    ]
+    places = ((110 + 150 * (number % 2), 580 - 30 * (number // 2)) for number in range(len(texts)))
+    words = [f"BT /F1 11 Tf {x} {y} Td ({text}) Tj ET" for (x, y), text in zip(places, texts, strict=True)]
+    return drawn_pdf("\n".join([*edges, *words]))
+
+
+def test_ruling_lines_tell_of_a_table_that_the_model_has_not_seen(
+    parse: Parse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from soliplex.ingester.lib.parsing.local.regions import RegionDetector
+
+    monkeypatch.setattr(RegionDetector, "find", lambda *_: [])
+    parsed = parse(ruled(3, "Boat", "Price", "Heron", "12", "Kestrel", "30"), "application/pdf")
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in parsed.markdown.splitlines() if "|" in row]
+    assert [row for row in cells if not row[0].startswith("-")] == [
+        ["Boat", "Price"],
+        ["Heron", "12"],
+        ["Kestrel", "30"],
+    ]
+
+
+def test_a_grid_with_few_words_is_no_table(parse: Parse) -> None:
+    parsed = parse(ruled(6, "a chart of something", "", "", "5"), "application/pdf")
+    assert "|" not in parsed.markdown
+
+
+def test_cells_of_scripts_that_run_leftwards_are_read_leftwards() -> None:
+    from soliplex.ingester.lib.parsing.local.tables import Word, _read_leftwards, _runs_left
+
+    row = [("1403", 0), ("/", 30), ("09", 40), ("\u05e2\u05d5\u05dc\u05dd", 60), ("\u05e9\u05dc\u05d5\u05dd", 100)]
+    words = [Word(text, left, 0, left + 25, 10) for text, left in row]
+    assert _runs_left(words)
+    read = [word.text for word in _read_leftwards(words)]
+    assert read == ["\u05e9\u05dc\u05d5\u05dd", "\u05e2\u05d5\u05dc\u05dd", "1403", "/", "09"]
+    assert not _runs_left(words[:3])
 
 
 def test_tags_that_call_all_text_headings_tell_nothing(parse: Parse) -> None:
@@ -416,6 +463,38 @@ def test_heavy_texts_beside_each_other_are_heads_of_columns() -> None:
     clusters = [cluster("section_header", alone), *(cluster("section_header", head) for head in heads)]
     found = without_heads_of_columns([*clusters, cluster("text", *lines[3:])], lines)
     assert [each.label.value for each in found] == ["section_header", "text", "text", "text"]
+
+
+def test_a_short_text_that_looks_like_a_heading_of_its_page_is_one() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import with_headings
+
+    slanted = "/ABC+Serif-Italic"
+    lines = [
+        line("Boots", 60, font=slanted),
+        line("Laces", 100, font=slanted),
+        line("Laced up, and off.", 140, font=slanted),
+    ]
+    text = [line("text that goes on and on", 160 + 12 * n) for n in range(4)]
+    known, like, sentence = lines
+    clusters = [
+        cluster("section_header", known),
+        cluster("text", like),
+        cluster("text", sentence),
+        cluster("text", *text),
+    ]
+    labels_found = [each.label.value for each in with_headings(clusters, [*lines, *text])]
+    assert labels_found == ["section_header", "section_header", "text", "text"]
+
+
+def test_heavy_type_is_not_what_other_text_is_measured_by() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import body_style
+
+    heavy = [line("text of a form that is heavy", 12.0 * n, font=HEAVY_FONT) for n in range(6)]
+    light = [line("what is filled in is not", 12.0 * n, left=300) for n in range(4)]
+    for lines, font in (([*heavy, *light], BODY_FONT), ([*heavy, light[0]], HEAVY_FONT)):
+        style = body_style([], lines)
+        assert style is not None
+        assert style.font == font
 
 
 def test_a_paragraph_is_no_heading_whatever_the_model_says() -> None:

@@ -54,6 +54,19 @@ def pdf(*pages: str, title: str | None = None, encrypted: bool = False, sizes: S
     return _with_table(objects, trailer)
 
 
+def drawn_pdf(content: str) -> bytes:
+    """A page with such a content, in the words of PDF; its font is F1."""
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+    page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 %s >> >> >>"
+    objects = (
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        page % font,
+        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+    )
+    return _with_table(objects, "/Root 1 0 R")
+
+
 def marked_pdf(text: str, *, outline: Sequence[str] = (), tags: Mapping[str, str] | None = None) -> bytes:
     """A page that names headings: entries of an outline that point to the page, or tags of its lines, such as H2."""
     lines = text.splitlines()

@@ -17,7 +17,7 @@ from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of
 from soliplex.ingester.lib.parsing.local.marked import marks_on, refined
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, is_scanned, layout_scale
 from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
-from soliplex.ingester.lib.parsing.local.tables import is_full_grid
+from soliplex.ingester.lib.parsing.local.tables import is_full_grid, ruled_tables
 from soliplex.ingester.lib.parsing.local.tiles import looking_slices
 from soliplex.ingester.lib.parsing.pdf_marks import Mark
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TEXT_IN_FIGURE: Final = 8
 """A region with so many lines of text is no figure, whatever the model says: its text would be lost."""
+MOST_INSIDE: Final = 0.7
+"""Share of a region that lies in a table from which on it is a part of the table."""
 MOST_OF_PAGE: Final = 0.3
 MOST_OF_TEXT: Final = 0.5
 """Share of a page's text that is neither in its margins nor in figures; less, and the model has mistaken the page."""
@@ -104,7 +106,7 @@ def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> Boundin
 
 def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
     """The clusters, changed where they would take text away: what is in figures, headers and footers is not read on."""
-    seen = [_as_table(cluster) if _is_table(cluster, page) else cluster for cluster in clusters]
+    seen = _with_ruled_tables([_as_table(each) if _is_table(each, page) else each for each in clusters], page)
     shown = [cluster for cluster in seen if not _is_figure_of_text(cluster, page, size)]
     lines = lines_of(page, size)
     hiding = [cluster.bbox for cluster in shown if _hides(cluster)]
@@ -112,6 +114,18 @@ def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> 
     if hidden <= MOST_OF_TEXT * sum(len(line.text) for line in lines):
         return shown
     return [_as_text(cluster) for cluster in shown if cluster.label is not DocItemLabel.PICTURE]
+
+
+def _with_ruled_tables(clusters: Sequence[Cluster], page: Page) -> list[Cluster]:
+    """The clusters, with tables that the lines on the page tell, and the model has not seen."""
+    tables = [cluster.bbox for cluster in clusters if cluster.label is DocItemLabel.TABLE]
+    found = list(clusters)
+    for box in ruled_tables(page):
+        if any(table.intersection_area_with(box) > 0 for table in tables):
+            continue
+        found = [each for each in found if each.bbox.intersection_over_self(box) < MOST_INSIDE]
+        found.append(Cluster(id=len(found), label=DocItemLabel.TABLE, confidence=CONFIDENCE, bbox=box))
+    return found
 
 
 def _is_table(cluster: Cluster, page: Page) -> bool:

@@ -35,6 +35,8 @@ NEXT_LINE: Final = 0.8
 SAME_SIZE: Final = 1.12
 MARGIN: Final = 0.07
 """Share of the page's height that its header and its footer may take."""
+SOME_OF_TEXT: Final = 0.25
+"""Share of a page's letters that make a style that of its text, though another, heavy one has more."""
 SAME_HEIGHT: Final = 0.2
 CELL_GAP: Final = 1.5
 """Between texts of one row that are farther apart than so many times their height, a column ends."""
@@ -56,6 +58,11 @@ class Style:
     @property
     def is_heavy(self) -> bool:
         return _HEAVY.search(self.font) is not None
+
+    @property
+    def looks(self) -> tuple[str, int]:
+        """Sizes a little apart are one, since they are measured and not told."""
+        return self.font, round(self.size)
 
     def is_larger_than(self, body: Style) -> bool:
         return self.size > body.size * LARGER
@@ -135,7 +142,10 @@ def body_style(clusters: Sequence[Cluster], lines: Sequence[Line]) -> Style | No
         weights[line.style.font, round(line.style.size)] += len(line.text)
     if not weights:
         return None
-    font, size = weights.most_common(1)[0][0]
+    # Heavy type is there to stand out from other text, as long as there is some.
+    light = [each for each in weights.most_common() if not Style(*each[0]).is_heavy]
+    enough = light and light[0][1] >= SOME_OF_TEXT * weights.total()
+    font, size = (light if enough else weights.most_common(1))[0][0]
     return Style(font, float(size))
 
 
@@ -148,7 +158,22 @@ def with_headings(clusters: Sequence[Cluster], lines: Sequence[Line]) -> list[Cl
     for cluster in clusters:
         rows = rows_of(line for line in lines if line.is_inside(cluster.bbox))
         found += _corrected(cluster, rows, body) if rows else [cluster]
-    return found
+    return [_as_heading(cluster) if _is_like_headings(cluster, found, lines, body) else cluster for cluster in found]
+
+
+def _is_like_headings(cluster: Cluster, clusters: Sequence[Cluster], lines: Sequence[Line], body: Style) -> bool:
+    """Whether a short text is set as another heading of the page is, and as the text is not."""
+    inside = [line for line in lines if line.is_inside(cluster.bbox)]
+    if cluster.label is not DocItemLabel.TEXT or not inside or not _reads_as_heading(rows_of(inside)):
+        return False
+    headings = [each.bbox for each in clusters if each.label is DocItemLabel.SECTION_HEADER]
+    known = {line.style.looks for line in lines if any(line.is_inside(box) for box in headings)}
+    looks = {line.style.looks for line in inside}
+    return len(looks) == 1 and looks <= known and inside[0].style.font != body.font
+
+
+def _as_heading(cluster: Cluster) -> Cluster:
+    return cluster.model_copy(update={"label": DocItemLabel.SECTION_HEADER})
 
 
 def without_heads_of_columns(clusters: Sequence[Cluster], lines: Sequence[Line]) -> list[Cluster]:

@@ -7,8 +7,11 @@ of that line. Neither way loses a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean, median
 from typing import Any, Final, override
 
@@ -32,6 +35,11 @@ SAME_RULE: Final = 4.0
 """Lines that are nearer to each other than so many points are one: borders of neighbouring cells, double lines."""
 MOST_OF_SIDE: Final = 0.6
 """Share of the table's width or height that the pieces of a line cover, if it parts rows or columns."""
+TOUCHING: Final = 1.0
+MOST_RULES: Final = 3_000
+"""Of a page; a drawing has more."""
+MOST_FILLED: Final = 0.5
+"""Share of the cells of a grid that hold words, if it is a table; that of a chart has few."""
 FEWEST_EDGES: Final = 3
 """Ruling lines that two rows, or two columns, have: one on each side, and one between."""
 
@@ -80,6 +88,8 @@ def _tables_of(page: Page) -> TableStructurePrediction:
 def _table(cluster: Cluster, page: Page) -> Table:
     words = _words_in(cluster, page)
     grid = ruled_grid(words, _rules_in(cluster, page)) or joined_rows(grid_of(words))
+    if _runs_left(words):
+        grid = [row[::-1] for row in grid]
     cells = [_cell(words, row, column) for row, columns in enumerate(grid) for column, words in enumerate(columns)]
     return Table(
         otsl_seq=[],
@@ -95,7 +105,7 @@ def _table(cluster: Cluster, page: Page) -> Table:
 
 def _cell(words: Sequence[Word], row: int, column: int) -> TableCell:
     return TableCell(
-        text=" ".join(word.text for word in words),
+        text=" ".join(word.text for word in (_read_leftwards(words) if _runs_left(words) else words)),
         start_row_offset_idx=row,
         end_row_offset_idx=row + 1,
         start_col_offset_idx=column,
@@ -103,6 +113,20 @@ def _cell(words: Sequence[Word], row: int, column: int) -> TableCell:
         column_header=row == 0,
         bbox=_around(words) if words else None,
     )
+
+
+def _runs_left(words: Sequence[Word]) -> bool:
+    """Whether most letters belong to a script that is written from right to left."""
+    ways = Counter(unicodedata.bidirectional(letter) for word in words for letter in word.text)
+    return ways["R"] + ways["AL"] > ways["L"]
+
+
+def _read_leftwards(words: Sequence[Word]) -> Iterator[Word]:
+    """The words of each line from right to left, but for numbers and what joins them."""
+    for row in _rows(words, median(word.height for word in words) or 1.0):
+        runs = [list(run) for _, run in groupby(row, key=lambda word: _runs_left([word]))]
+        for run in reversed(runs):
+            yield from reversed(run) if _runs_left(run) else run
 
 
 def _around(words: Sequence[Word]) -> BoundingBox:
@@ -131,17 +155,61 @@ def _is_inside(word: Word, box: BoundingBox) -> bool:
     return box.l <= (word.left + word.right) / 2 <= box.r and box.t <= word.middle <= box.b
 
 
-def _rules_in(cluster: Cluster, page: Page) -> list[BoundingBox]:
-    """Thin shapes on the page inside the table or at its edge; none where the reader of the PDF tells no shapes."""
+def _rules_on(page: Page) -> list[BoundingBox]:
+    """Thin shapes on the page; none where the reader of the PDF tells no shapes."""
     backend = page._backend  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  docling's models ask it so, too
-    shapes = (backend.get_thin_shape_boxes(max_thickness=THIN) or []) if backend is not None else []
+    return (backend.get_thin_shape_boxes(max_thickness=THIN) or []) if backend is not None else []
+
+
+def _rules_in(cluster: Cluster, page: Page) -> list[BoundingBox]:
+    """Those inside the table or at its edge."""
     box = cluster.bbox
     return [
         shape
-        for shape in shapes
+        for shape in _rules_on(page)
         if box.l - SAME_RULE * 2 <= (shape.l + shape.r) / 2 <= box.r + SAME_RULE * 2
         and box.t - SAME_RULE * 2 <= (shape.t + shape.b) / 2 <= box.b + SAME_RULE * 2
     ]
+
+
+def ruled_tables(page: Page) -> list[BoundingBox]:
+    """Where ruling lines that touch each other make rows and columns, and most of these hold words."""
+    rules = _rules_on(page)
+    if not FEWEST_EDGES * 2 <= len(rules) <= MOST_RULES:
+        return []
+    height = page.size.height if page.size else 0.0
+    words = _as_words(page.parsed_page.word_cells if page.parsed_page else [], height)
+    found: list[BoundingBox] = []
+    for group in _touching(rules):
+        box = BoundingBox.enclosing_bbox(group)
+        grid = ruled_grid([word for word in words if _is_inside(word, box)], group)
+        cells = [cell for row in grid for cell in row]
+        if sum(map(bool, cells)) > MOST_FILLED * len(cells):
+            found.append(box)
+    return found
+
+
+def _touching(rules: Sequence[BoundingBox]) -> list[list[BoundingBox]]:
+    """The lines in groups: from each line of a group all others are reached over lines that touch."""
+    left = list(rules)
+    groups: list[list[BoundingBox]] = []
+    while left:
+        group, waiting = list[BoundingBox](), [left.pop()]
+        while waiting:
+            rule = waiting.pop()
+            group.append(rule)
+            apart = list[BoundingBox]()
+            for other in left:
+                (waiting if _touch(rule, other) else apart).append(other)
+            left = apart
+        groups.append(group)
+    return groups
+
+
+def _touch(one: BoundingBox, other: BoundingBox) -> bool:
+    across = max(one.l, other.l) - min(one.r, other.r)
+    down = max(one.t, other.t) - min(one.b, other.b)
+    return max(across, down) < TOUCHING
 
 
 def ruled_grid(words: Sequence[Word], rules: Sequence[BoundingBox]) -> list[list[list[Word]]]:
