@@ -163,3 +163,23 @@ def test_a_goal_is_planned_as_a_graph_and_executed(visit: Visits) -> None:
     page.get_by_role("button", name="Execute it").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("search for ferries, then search for bees")
     expect(page.get_by_role("region", name="The tasks of the goal")).to_contain_text("search for bees", timeout=60_000)
+
+
+def test_a_lock_that_is_taken_while_a_database_is_looked_at_is_shown(visit: Visits, installation: Installation) -> None:
+    installation.ingest("so that there is one", {"one.md": b"# One"})
+    visitor = visit()
+    lock = {
+        "resource_key": "rag:/data/lancedb/lancedb",
+        "holder_id": "somebody",
+        "holder_kind": "worker",
+        "acquired_at": "2030-01-01T00:00:00Z",
+        "expires_at": "2030-01-01T00:01:00Z",
+    }
+    held: list[dict[str, str]] = []
+    visitor.page.route("**/api/v1/locks*", lambda route: route.fulfill(json=held))
+    page = visitor.go("/databases/lancedb")
+    expect(page.get_by_text("not locked")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    held.append(lock)
+    installation.ingest("while it is looked at", {"looked-at.md": b"# Looked at\n\nBy somebody."})
+    expect(page.get_by_text("held by a worker")).to_be_visible()
