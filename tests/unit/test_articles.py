@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.segmenter import Article, PageMark, Sizes, cut_into_articles, page_marks, warning_about
+from soliplex.ingester.segmenter.markdown_blocks import BlockKind, blocks_of
 from soliplex.ingester.segmenter.sentences import sentence_ends
 from soliplex.ingester.segmenter.sizes import size_of
 from soliplex.ingester.segmenter.titles import made_of_text
@@ -262,3 +263,22 @@ def test_sentences_end_where_readers_say(text: str, count: int) -> None:
 )
 def test_titles_are_made_of_the_text(body: str, title: str) -> None:
     assert made_of_text(body) == title
+
+
+@pytest.mark.parametrize(
+    "marks",
+    ["- " * 12 + "x", "- " * 30 + ", and", ">" * 40 + " x", "1. " * 25 + "x", "> - " * 15 + "x", "- " * 5000 + "x"],
+    ids=lambda marks: marks[:6],
+)
+def test_text_after_many_marks_of_lists_in_a_row_is_cut_as_any_other(marks: str) -> None:
+    *_, first, second = blocks_of(f"{marks}\n\nThe bees swarm.\n\nThe train left.\n")
+    assert (first.kind, second.kind) == (BlockKind.PARAGRAPH, BlockKind.PARAGRAPH)
+
+
+def test_text_after_a_deeply_nested_list_is_cut_as_any_other() -> None:
+    nested = "\n".join(f"{'  ' * depth}- x" for depth in range(14))
+    assert [block.kind for block in blocks_of(f"{nested}\n\nThe bees swarm.\n\nThe train left.\n")] == [
+        BlockKind.LIST_ITEM,
+        BlockKind.PARAGRAPH,
+        BlockKind.PARAGRAPH,
+    ]

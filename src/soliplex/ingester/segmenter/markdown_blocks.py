@@ -25,6 +25,13 @@ _FRONT_MATTER: Final = re.compile(
     r"---[ \t]*(?:\r\n?|\n)(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL
 )
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_RULE_LINE: Final = r"[ \t]*([-*+])(?:[ \t]*\1)*[ \t]*$"
+_MANY_MARKS: Final = re.compile(
+    rf"^(?!{_RULE_LINE})[ \t]*(?:(?:>|(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]))[ \t]*){{21,}}", re.MULTILINE
+)
+"""Marks of lists and quotations, one after the other: punctuation that has lost its words, or a drawing."""
+_DEEPEST: Final = 100
+"""Levels of nesting that the parser follows. It takes all that follows a deeper one for a part of that."""
 _MARKUP: Final = re.compile(r"\\([^A-Za-z0-9\s])|[*`~]+|(?<!\w)_+|_+(?!\w)|<[^>\n]*>")
 
 
@@ -92,7 +99,7 @@ def plain(text: str) -> str:
 def _blocks_after(markdown: str, begins: int) -> Iterator[Block]:
     text = markdown[begins:]
     lines = [begins, *(begins + found.end() for found in _LINE_END.finditer(text))]
-    tokens = _parser().parse(text)
+    tokens = _parser().parse(_MANY_MARKS.sub(lambda marks: "x" * len(marks[0]), text))
     for place, token in enumerate(tokens):
         if token.map is None:
             continue
@@ -138,4 +145,4 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # noqa: PLC0415  only where something is cut
 
     # What stands inside a line is of no interest here, and takes most of the time.
-    return MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+    return MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable("table").disable(["inline", "text_join"])
