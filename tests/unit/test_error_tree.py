@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import soliplex.ingester
 from soliplex.ingester.lib import errors
+from soliplex.ingester.lib.errors import MissingPackageError
+from soliplex.ingester.lib.wf.errors import PermanentError
+from soliplex.ingester.lib.wf.execution import message_of
 
 SOURCE: Final = Path(soliplex.ingester.__file__).parent
 ROOT: Final = "IngesterError"
@@ -42,3 +47,16 @@ def test_every_error_is_drawn_below_one_that_it_derives_from() -> None:
     tree = dict(drawn())
     assert set(tree) == expected
     assert {name: above for name, above in tree.items() if above is not None and above not in bases[name]} == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (MissingPackageError("onnxruntime", "the provider"), "onnxruntime: the package is not installed"),
+        (PermanentError("the file is empty"), "the file is empty"),
+        (ValueError("min() of nothing"), "ValueError: min() of nothing"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_people_read_what_our_own_errors_say_without_the_names_of_their_classes(error: Exception, shown: str) -> None:
+    assert message_of(error).startswith(shown)

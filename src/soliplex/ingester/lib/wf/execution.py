@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from random import random
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from soliplex.ingester.lib.errors import ConfigurationError, InvalidInputError, NotFoundError
+from soliplex.ingester.lib.errors import ConfigurationError, IngesterError, InvalidInputError, NotFoundError
 from soliplex.ingester.lib.log_facts import working_on
 from soliplex.ingester.lib.models import Database, Isolation, RunStatus
 from soliplex.ingester.lib.models.transactions import json_of, single
@@ -556,14 +556,10 @@ def is_permanent(exc: BaseException) -> bool:
 
 
 def message_of(exc: BaseException) -> str:
+    """What people read of it: the text of our own errors, which is written for them; of others, their name as well."""
     text = str(exc) or type(exc).__name__
-    shown = (
-        text
-        if isinstance(exc, PermanentError | FailedOutside)
-        else f"{type(exc).__name__}: {text}"
-        if str(exc)
-        else text
-    )
+    is_for_people = not str(exc) or isinstance(exc, IngesterError)
+    shown = text if is_for_people else f"{type(exc).__name__}: {text}"
     return storable_text(shown)[:LONGEST_MESSAGE]
 
 

@@ -94,7 +94,10 @@ class LocalParser:
     def parse_blocking(self, path: Path, *, mime_type: str, options: ParseOptions) -> Parsed:
         """As `parse`, for a caller that has a process to itself."""
         if find_spec("docling") is None:
-            raise ParserMissingError("the local parser is not installed; pip install 'soliplex-ingester[local]'")
+            fix = (
+                "pip install 'soliplex-ingester[local]', or choose `parser: fast` in config.parse of the parameter set"
+            )
+            raise ParserMissingError(f"the local parser is not installed; {fix}")
         os.environ.update(_OFFLINE)  # read when docling is first imported, by what it imports
         kind = media_type(mime_type)
         with pdfium.LOCK:
