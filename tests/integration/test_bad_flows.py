@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from soliplex.ingester import Database, Executor, Flow, WorkflowDefinition
+from soliplex.ingester import Database, Executor, Flow, PermanentError, WorkflowDefinition
 from soliplex.ingester.lib.wf.flows import functions
 from soliplex.ingester.lib.wf.handlers import resolve
 from tests.support import flow_functions
@@ -63,6 +63,10 @@ async def test_a_map_over_something_that_is_no_list_fails_its_run_with_what_it_i
         run.error
         == "step 'two' failed: step 'two' maps over the output of step 'one', which is not a list but NoneType"
     )
+    with pytest.raises(
+        PermanentError, match=r"maps over the (run's input, key 'numbers'|output of step 'one'), which is"
+    ):
+        await flow.call(given)
 
 
 async def test_a_map_of_a_hundred_thousand_items_just_works(database: type[Database]) -> None:

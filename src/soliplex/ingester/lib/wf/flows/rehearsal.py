@@ -72,11 +72,15 @@ class _Rehearsed:
 
     def _items(self) -> list[Any]:
         step = self._step
+        source = f"the output of step {step.depends_on[0]!r}" if step.depends_on else "the run's input"
         found = self._known[step.depends_on[0]] if step.depends_on else self._given
         if isinstance(step.map, str):
+            source = f"{source}, key {step.map!r}"
             found = found.get(step.map) if isinstance(found, dict) else None
         if not isinstance(found, list):
-            raise PermanentError(f"step {step.key!r} maps over what is not a list but {type(found).__name__}")
+            raise PermanentError(
+                f"step {step.key!r} maps over {source}, which is not a list but {type(found).__name__}"
+            )
         return found
 
     async def _task(self, place: int, item: Any) -> Any:
