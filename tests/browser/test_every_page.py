@@ -26,6 +26,7 @@ MORE = [
     ),
 ]
 LAMPS = b"# Lamps\n\n## Oil\n\nThe lamp is filled at dusk.\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\n```\ncode\n```\n"
+LONG = LAMPS + b"\nThe wick is cut at dawn, and the glass is wiped.\n" * 80
 OF_A_RUN = [f"/runs/:run?tab={tab}" for tab in ("timeline", "attempts", "history", "artifacts", "data")]
 
 
@@ -63,7 +64,7 @@ def _job(installation: Installation) -> str:
     """A segmentation job that has ended, and has told a receiver that is not there."""
     form = {"callbackurl": "http://127.0.0.1:9/"}
     with installation.client() as client:
-        answer = client.post("/jobs", files={"uploadfile": ("lamps.md", LAMPS)}, data=form).raise_for_status()
+        answer = client.post("/jobs", files={"uploadfile": ("lamps.md", LONG)}, data=form).raise_for_status()
         job: str = answer.json()["jobid"]
         run_group = {"workflow_definition_id": "segment"}
         with client.stream("GET", "/api/v1/events", params=run_group, timeout=PATIENCE) as lines:
