@@ -39,12 +39,18 @@ class Server(Protocol):
 @asynccontextmanager
 async def open_fresh(server: Server) -> AsyncGenerator[str]:
     """The process's database for the time of the block: a fresh one."""
-    async with server.database() as url:
-        await Database.initialize(url)
-        try:
-            yield url
-        finally:
-            await Database.close()
+    async with server.database() as url, opened(url):
+        yield url
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[None]:
+    """The process's database for the time of the block: this one."""
+    await Database.initialize(url)
+    try:
+        yield
+    finally:
+        await Database.close()
 
 
 async def settle() -> None:

@@ -12,8 +12,8 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -22,7 +22,7 @@ import asyncpg
 from sqlmodel import select
 
 from benchmarks import peers, workflows
-from benchmarks.databases import Server, open_fresh
+from benchmarks.databases import Server, open_fresh, opened
 from benchmarks.driving import (
     Progress,
     expect_completed,
@@ -169,49 +169,72 @@ def _rates(name: str, samples: Sequence[Progress]) -> Result:
 
 
 async def backlog_ratio(server: Server, sizes: Sizes) -> Result:
-    """What a large backlog behind the steps that are done costs.
-
-    The small one is measured before and after it: a machine that others share is not as fast all the time.
-    """
-    small = await _rates_before_backlog(server, sizes.small_backlog, sizes)
-    large = await _rates_before_backlog(server, sizes.backlog, sizes)
-    small += await _rates_before_backlog(server, sizes.small_backlog, sizes)
+    """What a large backlog behind the steps that are done costs."""
+    done = sizes.samples * sizes.backlog_steps
+    small, large = await _rates_by_turns(
+        server,
+        sizes,
+        lambda: fill_backlog(sizes.small_backlog + done),
+        lambda: fill_backlog(sizes.backlog + done),
+    )
     samples = {"small": small, "large": large}
-    return {"backlog_ratio": median(large) / median(small), "backlog_ratio_samples": samples}
-
-
-async def _rates_before_backlog(server: Server, backlog: int, sizes: Sizes) -> list[float]:
-    async with _warm(server):
-        await fill_backlog(backlog + sizes.samples * sizes.backlog_steps)
-        return [(await work_off(sizes.backlog_steps)).rate for _ in range(sizes.samples)]
+    return {"backlog_ratio": _ratio(large, small), "backlog_ratio_samples": samples}
 
 
 async def parked_ratio(server: Server, sizes: Sizes) -> Result:
-    """What steps that wait for a signal cost those that do not. Measured without them before and after."""
-    without = await _rates_beside(server, sizes)
-    with_parked = await _rates_beside(server, sizes, parked=sizes.parked)
-    without += await _rates_beside(server, sizes)
+    """What steps that wait for a signal cost those that do not."""
+    without, with_parked = await _rates_by_turns(
+        server,
+        sizes,
+        lambda: _fill_beside(sizes),
+        lambda: _fill_beside(sizes, parked=sizes.parked),
+    )
     samples = {"without": without, "with": with_parked}
-    return {"parked_ratio": median(with_parked) / median(without), "parked_ratio_samples": samples}
+    return {"parked_ratio": _ratio(with_parked, without), "parked_ratio_samples": samples}
 
 
 async def history_ratio(server: Server, sizes: Sizes) -> Result:
-    """What a long history costs. Measured with a short one before and after."""
-    short = await _rates_beside(server, sizes, finished=sizes.small_backlog)
-    long = await _rates_beside(server, sizes, finished=sizes.history)
-    short += await _rates_beside(server, sizes, finished=sizes.small_backlog)
-    return {"history_ratio": median(long) / median(short), "history_ratio_samples": {"short": short, "long": long}}
+    """What a long history costs."""
+    short, long = await _rates_by_turns(
+        server,
+        sizes,
+        lambda: _fill_beside(sizes, finished=sizes.small_backlog),
+        lambda: _fill_beside(sizes, finished=sizes.history),
+    )
+    return {"history_ratio": _ratio(long, short), "history_ratio_samples": {"short": short, "long": long}}
 
 
-async def _rates_beside(server: Server, sizes: Sizes, *, parked: int = 0, finished: int = 0) -> list[float]:
-    async with _warm(server):
-        if parked:
-            await fill_parked(parked)
-        if finished:
-            await fill_history(finished)
-        # A worker that is told to stop has done more than was asked for.
-        await fill_backlog(2 * sizes.samples * sizes.backlog_steps)
-        return [(await work_off(sizes.backlog_steps)).rate for _ in range(sizes.samples)]
+async def _fill_beside(sizes: Sizes, *, parked: int = 0, finished: int = 0) -> None:
+    if parked:
+        await fill_parked(parked)
+    if finished:
+        await fill_history(finished)
+    # A worker that is told to stop has done more than was asked for.
+    await fill_backlog(2 * sizes.samples * sizes.backlog_steps)
+
+
+async def _rates_by_turns(
+    server: Server, sizes: Sizes, *fillings: Callable[[], Awaitable[object]]
+) -> tuple[list[float], ...]:
+    """The rates in databases that are filled so, measured by turns: a machine that others share changes its speed."""
+    rates: tuple[list[float], ...] = tuple([] for _ in fillings)
+    async with AsyncExitStack() as open_databases:
+        urls = [await open_databases.enter_async_context(server.database()) for _ in fillings]
+        for url, fill in zip(urls, fillings, strict=True):
+            async with opened(url):
+                await _work_off_group(workflows.FIVE_STEPS, 20)
+                await fill()
+        for number in range(sizes.samples):
+            turns = list(zip(urls, rates, strict=True))
+            for url, samples in turns if number % 2 else reversed(turns):
+                async with opened(url):
+                    samples.append((await work_off(sizes.backlog_steps)).rate)
+    return rates
+
+
+def _ratio(rates: Sequence[float], others: Sequence[float]) -> float:
+    """What is typical of the turns: within one, the machine is about as fast for both."""
+    return median(rate / other for rate, other in zip(rates, others, strict=True))
 
 
 async def signal_latency_ms(server: Server, sizes: Sizes) -> Result:
