@@ -497,6 +497,13 @@ def test_heavy_type_is_not_what_other_text_is_measured_by() -> None:
         assert style.font == font
 
 
+def test_one_raised_letter_does_not_make_a_line_larger() -> None:
+    from soliplex.ingester.lib.parsing.local.lines import _with_usual_size
+
+    words = [line("text", 102, left=50), line("L A TEX", 100, size=13, left=90), line("text", 102, left=140)]
+    assert _with_usual_size(line("text LATEX with more text", 100, size=13), words).style.size == 10
+
+
 def test_a_paragraph_is_no_heading_whatever_the_model_says() -> None:
     from soliplex.ingester.lib.parsing.local.lines import with_headings
 

@@ -102,7 +102,9 @@ def lines_of(page: Page, size: Size) -> list[Line]:
         return _evened(_read(page.cells, size))
     lines = _read(page.cells, size)
     words = _read(page.parsed_page.word_cells, size) if page.parsed_page else []
-    return [_with_lightest_font(line, words) if line.style.is_heavy else line for line in lines]
+    usual = median(line.height for line in lines) if lines else 0.0
+    sized = [_with_usual_size(line, words) if line.height > usual * LARGER else line for line in lines]
+    return [_with_lightest_font(line, words) if line.style.is_heavy else line for line in sized]
 
 
 def _evened(lines: Sequence[Line]) -> list[Line]:
@@ -121,6 +123,12 @@ def _read(cells: Iterable[TextCell], size: Size) -> list[Line]:
         for cell, box in boxes
         if cell.text.strip()
     ]
+
+
+def _with_usual_size(line: Line, words: Sequence[Line]) -> Line:
+    """A line is as large as most of its words: a raised or lowered letter in one of them makes it higher."""
+    heights = [word.height for word in words if word.is_inside(line.box)]
+    return replace(line, style=replace(line.style, size=min(line.height, median(heights)))) if heights else line
 
 
 def _with_lightest_font(line: Line, words: Sequence[Line]) -> Line:
