@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -279,7 +280,8 @@ def hit_places(places: Sequence[Placement]) -> list[HitPlace]:
 
 
 def _snippet(content: str) -> str:
-    text = " ".join(content.split())
+    """Its beginning in one line, without the rules between the head and the rows of its tables."""
+    text = " ".join(_TABLE_RULE.sub("", content).split())
     if len(text) <= LONGEST_SNIPPET:
         return text
     return text[:LONGEST_SNIPPET].rsplit(" ", 1)[0] + " …"
