@@ -137,6 +137,15 @@ def test_cells_of_scripts_that_run_leftwards_are_read_leftwards() -> None:
     assert not _runs_left(words[:3])
 
 
+def test_what_a_scan_says_in_its_margins_is_text(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
+
+    footer = [Region((0, 0, 2000, 2000), "footer", 0.95)]
+    monkeypatch.setattr(RegionDetector, "find", lambda *_: footer)
+    monkeypatch.setattr("soliplex.ingester.lib.parsing.local.layout.MOST_OF_TEXT", 1.0)
+    assert "12 Mill Lane" in parse(scanned("Heron Boats Ltd\n12 Mill Lane"), "application/pdf").markdown
+
+
 def test_tags_that_call_all_text_headings_tell_nothing(parse: Parse) -> None:
     tags = dict.fromkeys(MARKED.splitlines(), "H1")
     assert headings(parse(marked_pdf(MARKED, tags=tags), "application/pdf")) == []

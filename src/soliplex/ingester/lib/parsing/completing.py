@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from soliplex.ingester.lib import pdfium
-from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED, MOST_WORDS, Coverage, Layer
+from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED, MOST_WORDS, Coverage, Layer, layer_of
 from soliplex.ingester.lib.parsing.page_lines import Box, Line, lines_of
 from soliplex.ingester.lib.parsing.words import (
     CURSIVE_WORD,
@@ -74,6 +74,7 @@ def complete(document: DoclingDocument, path: Path, layer: Layer) -> Coverage:
             job.repair(lambda number: lines_of(pdf[number - 1]))
         after = job.compare()
     else:
+        job.show_hidden()  # of pages that were read by OCR, no text layer tells what is missing
         after = before
     return Coverage(
         words=sum(len(page.words) for page in job.pages) - job.repeated,
@@ -92,6 +93,11 @@ def _show_formulas(document: DoclingDocument) -> None:
     for item in document.texts:
         if item.label is DocItemLabel.FORMULA and not item.text:
             item.text = item.orig
+
+
+def show_hidden(document: DoclingDocument) -> None:
+    """As `complete` does, for a document without a text layer that could tell what is missing."""
+    _Completing(document, layer_of(())).show_hidden()
 
 
 def measure(document: DoclingDocument, layer: Layer) -> Coverage:
@@ -155,8 +161,7 @@ class _Completing:
         lines = _Lines(read_lines)
         for number in sorted(self.unread_pages):
             self._read_again(number, lines)
-        self._show_pictures()
-        self._show_margins()
+        self.show_hidden()
         self.compare()
         for page in self.pages:
             if page.is_badly_spaced and len(page.words) <= MOST_WORDS:
@@ -177,6 +182,11 @@ class _Completing:
                 self.unreadable.add(number)
                 text = ""
             piece.put(text)
+
+    def show_hidden(self) -> None:
+        """Put what Markdown would not show into the body: texts in pictures, headers and footers."""
+        self._show_pictures()
+        self._show_margins()
 
     def _show_pictures(self) -> None:
         """Put the texts that the document keeps as children of a picture into the body, after the picture."""

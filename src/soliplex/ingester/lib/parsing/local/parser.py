@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing import office_text, pdf_text
-from soliplex.ingester.lib.parsing.completing import complete, measure
+from soliplex.ingester.lib.parsing.completing import complete, measure, show_hidden
 from soliplex.ingester.lib.parsing.coverage import layer_of
 from soliplex.ingester.lib.parsing.documents import PageText, of_pages, of_paragraphs, text_length, to_parsed
 from soliplex.ingester.lib.parsing.errors import (
@@ -153,6 +153,8 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     if document is not None and text_length(document) >= FAR_LESS * pdf_text.text_length(pages):
         # Where every page was to be read as a picture, somebody does not trust the text that it holds.
         coverage = None if options.force_ocr else complete(document, path, layer_of(pages))
+        if options.force_ocr:
+            show_hidden(document)
         return to_parsed(document, warnings=_unread(document, pages, options), coverage=coverage)
     _log.warning("the layout of %s was not understood; its text is taken without structure", path.name)
     document = of_pages(path.stem, pages)
@@ -198,6 +200,7 @@ def _parse_picture(path: Path, kind: str, options: ParseOptions) -> Parsed:
     try:
         with within_bounds(path, is_known=kind in IMAGES) as (picture, is_scaled):
             document = _converted(picture, kind if picture == path else TIFF, options)
+            show_hidden(document)
             return to_parsed(document, warnings=(SCALED_DOWN,) if is_scaled else ())
     except (OSError, SyntaxError, ValueError, EOFError) as exc:
         if is_system_trouble(exc):
