@@ -114,6 +114,7 @@ def _values(doc_hash: str) -> dict[str, Any]:
         "chunk_id": "0-1",
         "key": "order-17",
         "version": 1,
+        "number": 1,
     }
 
 

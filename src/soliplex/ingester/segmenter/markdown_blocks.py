@@ -25,7 +25,7 @@ _FRONT_MATTER: Final = re.compile(
     r"---[ \t]*(?:\r\n?|\n)(?:.*?(?:\r\n?|\n))??(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL
 )
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_RULE_LINE: Final = r"[ \t]*([-*+])(?:[ \t]*\1)*[ \t]*$"
+_RULE_LINE: Final = r"[ \t]*(?:(?:-[ \t]*)+|(?:\*[ \t]*)+|(?:\+[ \t]*)+)$"
 _MANY_MARKS: Final = re.compile(
     rf"^(?!{_RULE_LINE})[ \t]*(?:(?:>|(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]))[ \t]*){{21,}}", re.MULTILINE
 )

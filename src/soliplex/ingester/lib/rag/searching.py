@@ -195,7 +195,7 @@ async def _cosines(reader: Reader, asked: Asked, ids: Sequence[str]) -> dict[str
     return dict(zip(table.column("id").to_pylist(), cosines, strict=True))
 
 
-_TABLE_RULE: Final = re.compile(r"^[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)+(?:[ \t]*+:?-++:?)?[ \t]*+$", re.MULTILINE)
+_TABLE_RULE: Final = re.compile(r"^[ \t]*+\|?(?:[ \t]*+:?-+:?[ \t]*+\|)+(?:[ \t]*+:?-+:?)?[ \t]*+$", re.MULTILINE)
 _WAYS: Final = {
     SearchKind.VECTOR: (_by_meaning,),
     SearchKind.TEXT: (_by_words,),

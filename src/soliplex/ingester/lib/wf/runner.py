@@ -216,6 +216,7 @@ class Worker:
         except BaseException:
             await self._leave()
             raise
+        self._count_from_zero()
         start = self._duties.start
         self._finishing = [start(self._finisher.duty())]
         self._slots = [start(pool.slot_duty()) for pool in self._pools for _ in range(pool.size)]
@@ -241,8 +242,13 @@ class Worker:
         if self._ended_runs is not None:
             traces = Duty(name="traces", round=self._ended_runs.send_next, is_over=self._leaving.is_set)
             self._recurring.append(start(traces))
-        count_from_zero(self._metrics, self.config.consumers)
         _log.info("worker %s started with pools %s", self.id, dict(self.config.consumers))
+
+    def _count_from_zero(self) -> None:
+        try:
+            count_from_zero(self._metrics, self.config.consumers)
+        except Exception:  # whoever counts may be out of order: the work goes on
+            _log.exception("worker %s: its counters cannot be told", self.id)
 
     async def stop(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109  the time in-flight steps are given
         """Stop: see the module's five points."""

@@ -33,7 +33,7 @@ _MEDIA_TYPES: Final = {
 }
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w-]+=[\w-]+)*", re.ASCII)
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
-# The first is for programs that write clients, and know no type that stands for all.
+# The first is for programs that write clients, and know neither types of pictures nor one that stands for all.
 _BYTES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/octet-stream": _BINARY, "*/*": _BINARY}}
 }
@@ -98,7 +98,7 @@ async def get_artifact(
     "/{doc_hash}/pages/{number}",
     summary="A page of a document as a picture",
     response_class=Response,
-    responses={200: {"content": {"image/png": _BINARY}}, **error_answers(404, 422, 503)},
+    responses={200: {"content": {"application/octet-stream": _BINARY, "image/png": _BINARY}}, **error_answers(404, 422, 503)},
 )
 async def get_page(
     doc_hash: DocumentHash, number: Annotated[Id, Path(description="Counted from one.", examples=[1])]
