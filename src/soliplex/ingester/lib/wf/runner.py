@@ -247,7 +247,7 @@ class Worker:
     def _count_from_zero(self) -> None:
         try:
             count_from_zero(self._metrics, self.config.consumers)
-        except Exception:  # whoever counts may be out of order: the work goes on
+        except Exception:  # noqa: BLE001  whoever counts may be out of order: the work goes on
             _log.exception("worker %s: its counters cannot be told", self.id)
 
     async def stop(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109  the time in-flight steps are given

@@ -98,7 +98,10 @@ async def get_artifact(
     "/{doc_hash}/pages/{number}",
     summary="A page of a document as a picture",
     response_class=Response,
-    responses={200: {"content": {"application/octet-stream": _BINARY, "image/png": _BINARY}}, **error_answers(404, 422, 503)},
+    responses={
+        200: {"content": {"application/octet-stream": _BINARY, "image/png": _BINARY}},
+        **error_answers(404, 422, 503),
+    },
 )
 async def get_page(
     doc_hash: DocumentHash, number: Annotated[Id, Path(description="Counted from one.", examples=[1])]
