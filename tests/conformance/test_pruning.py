@@ -94,6 +94,8 @@ async def test_a_deletion_that_was_cut_short_is_seen_and_finished_by_others(
     with pytest.raises(ConflictError, match="being deleted"):
         await ops.retry_run_group(created.group_id, now=driver.now())
     with pytest.raises(ConflictError, match="being deleted"):
+        await ops.retry_run(created.run_ids[-1], hard=True, now=driver.now())
+    with pytest.raises(ConflictError, match="being deleted"):
         await ops.create_runs(created.group_id, linear("a"), None, [ops.NewRun()], now=driver.now())
     assert (await ops.resume_deletions(now=driver.now())).groups == 0, "it may still be under way"
     driver.pass_time(pruning.FORGOTTEN_AFTER)

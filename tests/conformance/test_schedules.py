@@ -69,6 +69,19 @@ async def test_without_catching_up_what_was_missed_is_counted_and_left(driver: D
     await driver.drain()
 
 
+async def test_a_clock_that_was_ahead_for_a_while_holds_nothing_up(driver: Driver) -> None:
+    await add(driver)
+    driver.pass_time(HOUR)
+    assert await start_due(driver) == 1
+    assert await ops.start_due_schedules(now=driver.now() + timedelta(days=400)) == 1
+    assert await start_due(driver) == 0
+    assert (await ops.find_schedule("hourly")).next_due_at == START + 2 * HOUR
+    driver.pass_time(HOUR)
+    assert await start_due(driver) == 1
+    assert await start_due(driver) == 0
+    await driver.drain()
+
+
 async def test_a_schedule_that_is_paused_starts_nothing_until_it_is_resumed(driver: Driver) -> None:
     await add(driver)
     await ops.pause_schedule("hourly")

@@ -21,8 +21,12 @@ def child_flow() -> WorkflowDefinition:
 
 async def subflow(driver: Driver, delay: timedelta | None = None) -> tuple[ClaimedStep, WorkflowRun]:
     """A step that waits for a run that it has started."""
-    child = child_flow()
     await driver.start(linear("a"))
+    return await _park(driver, delay)
+
+
+async def _park(driver: Driver, delay: timedelta | None = None) -> tuple[ClaimedStep, WorkflowRun]:
+    child = child_flow()
     step = await driver.claim_one(types=["a"])
     key = f":subflow:{step.id}:{step.row['repeats']}"
     wish = replace(
@@ -30,9 +34,7 @@ async def subflow(driver: Driver, delay: timedelta | None = None) -> tuple[Claim
     )
     finished = await driver.finish(wish)
     assert finished.ready_types == {"work"}
-    [(run_id,)] = await rows_of(
-        "SELECT id FROM workflowrun WHERE parent_step_id IS NOT NULL AND completed_date IS NULL"
-    )
+    [(run_id,)] = await rows_of(f"SELECT id FROM workflowrun WHERE run_key = '{key}'")
     return step, await driver.run(run_id)
 
 
@@ -104,6 +106,22 @@ async def test_a_hard_retry_of_the_parent_cancels_the_run(driver: Driver) -> Non
     step, run = await subflow(driver)
     await ops.retry_run(step.run_id, hard=True, now=driver.now())
     assert await orphans(driver, run) == RunStatus.CANCELLED
+
+
+async def test_a_step_that_begins_anew_starts_another_run_and_hears_of_its_end(driver: Driver) -> None:
+    step, run = await subflow(driver)
+    await ops.retry_run(step.run_id, hard=True, now=driver.now())
+
+    again, other = await _park(driver)
+
+    assert (again.id, other.parent_step_id) == (step.id, step.id)
+    assert other.id != run.id
+    await assert_consistent()
+    assert await orphans(driver, run) == RunStatus.CANCELLED
+    await driver.complete(await driver.claim_one(types=["work"]), output=2)
+    await driver.deliver()
+    assert (await driver.claim_one(types=["a"])).answer == {"work": 2}
+    await assert_consistent()
 
 
 async def test_deleting_the_parent_cancels_the_run(driver: Driver) -> None:

@@ -75,6 +75,11 @@ INVARIANTS: Final[dict[str, str]] = {
         SELECT s.id FROM runstep s WHERE s.awaits IS NOT NULL AND (s.status <> 'PENDING' OR s.available_at IS NULL)""",
     "no signal lies on the shelf while a step waits for it": """
         SELECT g.id FROM signal g JOIN runstep s ON s.awaits = g.key WHERE NOT g.is_new""",
+    "a step that waits for a run waits for one that goes on, or whose end it is about to hear of": """
+        SELECT s.id FROM runstep s WHERE s.awaits LIKE ':subflow:%'
+           AND NOT EXISTS (SELECT 1 FROM workflowrun r
+                            WHERE r.run_key = s.awaits AND r.parent_step_id = s.id AND r.completed_date IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM signal g WHERE g.key = s.awaits)""",
     "a group counts its runs": f"""
         SELECT g.id FROM rungroup g
          WHERE g.total_runs <> {_runs("1 = 1")} OR g.remaining_runs <> {_runs(f"r.status NOT IN {_FINAL}")}

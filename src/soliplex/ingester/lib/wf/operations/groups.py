@@ -88,8 +88,7 @@ async def retry_run_group(group_id: int, *, hard: bool = False, now: datetime | 
         held = yield SQL.lock_group(group_id=group_id)
         if not held:
             raise NotFoundError("run group", group_id)
-        if held[0]["delete_requested_at"] is not None:
-            raise ConflictError(f"run group {group_id} is being deleted")
+        _refuse_deleted(held)
         rows = yield SQL.unfinished_runs_of_group(group_id=group_id, hard=hard)
         return sorted(row["id"] for row in rows)
 
@@ -131,24 +130,34 @@ def retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Script
     yield SQL.reopen_runs(ids=touched, now=now)
     # After the steps, as everywhere. A lock that steps of other runs share stays theirs.
     yield SQL.drop_locks_of_leases(leases=sorted(leases))
-    ended = [run for run_id, run in before.items() if run_id in set(touched) and run["status"] in _ENDED]
-    yield from _reopen_groups(ended, now)
+    yield from _reopen_groups([before[run_id] for run_id in touched], now)
     yield SQL.notify(channel=WORK_CHANNEL, types="")
     return Retried(len(touched), len(reset))
 
 
-def _reopen_groups(ended: Sequence[Row], now: datetime) -> Script[None]:
+def _refuse_deleted(groups: Sequence[Row]) -> None:
+    """What begins anew in a group that is being deleted, or pruned, would be deleted with it."""
+    for group in groups:
+        if group["delete_requested_at"] is not None:
+            raise ConflictError(f"run group {group['id']} is being deleted")
+
+
+def _reopen_groups(runs: Sequence[Row], now: datetime) -> Script[None]:
+    """Let the groups of these runs, given as they were before the retry, go on with them."""
     groups: list[Row] = []
-    for group_id in sorted({run["run_group_id"] for run in ended}):
-        own = [run for run in ended if run["run_group_id"] == group_id]
-        groups += yield SQL.lock_group(group_id=group_id)
-        yield SQL.reopen_group(
-            group_id=group_id,
-            runs=len(own),
-            failed=sum(run["status"] == RunStatus.FAILED for run in own),
-            cancelled=sum(run["status"] == RunStatus.CANCELLED for run in own),
-            now=now,
-        )
+    for group_id in sorted({run["run_group_id"] for run in runs}):
+        held = yield SQL.lock_group(group_id=group_id)
+        _refuse_deleted(held)
+        ended = [run for run in runs if run["run_group_id"] == group_id and run["status"] in _ENDED]
+        if ended:
+            groups += held
+            yield SQL.reopen_group(
+                group_id=group_id,
+                runs=len(ended),
+                failed=sum(run["status"] == RunStatus.FAILED for run in ended),
+                cancelled=sum(run["status"] == RunStatus.CANCELLED for run in ended),
+                now=now,
+            )
     yield from groups_began(group["batch_id"] for group in groups)
 
 

@@ -75,7 +75,12 @@ def _start_subflow(row: Row, result: Parked, new: NewSubflow, settlement: Settle
         definition_id=new.definition_id,
     )
     run = NewRun(input=new.input, key=result.awaits, parent_step_id=row["id"])
-    yield from start_one(start, f"{new.workflow.id} for step {row['id']}", run)
+    name = f"{new.workflow.id} for step {row['id']}"
+    started = yield from start_one(start, name, run)
+    if not started.is_new:
+        # The step was put back to its beginning, and had started that run before. Nobody waits for it any more.
+        yield SQL.give_up_key(run_id=started.run_id)
+        yield from start_one(start, name, run)
     settlement.finished.note_ready_types(map(type_of, new.workflow.first_steps), row["priority"])
 
 

@@ -19,7 +19,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Row, Script, datetime_of, json_of, single
 from soliplex.ingester.lib.storable import as_storable_json, checked_integer, checked_name
 from soliplex.ingester.lib.wf.catalog import get_registry
-from soliplex.ingester.lib.wf.cron import Due, DueTimes
+from soliplex.ingester.lib.wf.cron import LATE, Due, DueTimes
 from soliplex.ingester.lib.wf.definitions import ParameterSet
 from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow, learn_definitions, pin
@@ -121,13 +121,23 @@ async def remove_schedule(name: str) -> None:
 async def start_due_schedules(*, now: datetime | None = None) -> int:
     """Start what is due; gives how many runs."""
     moment = now or utcnow()
-    rows = await Database.read(SQL.due_schedules(now=moment, limit=AT_ONCE))
+    rows = await Database.read(SQL.due_schedules(now=moment, ahead=moment + LATE, limit=AT_ONCE))
     started = 0
     for row in rows:
-        started += await _start_due(row, moment)
+        if row["is_ahead"]:
+            await _set_back(row, moment)
+        else:
+            started += await _start_due(row, moment)
     if started:
         work_is_ready()
     return started
+
+
+async def _set_back(row: Row, now: datetime) -> None:
+    """Go on from now with a schedule whose last due time is yet to come: some worker's clock was ahead."""
+    due = DueTimes.parse(row["cron"], row["time_zone"]).after(now)
+    _log.warning("schedule %r was started by a clock that was ahead; it goes on with %s", row["name"], due)
+    await Database.transact(single(SQL.set_schedule_back(id=row["id"], due=due, now=now)))
 
 
 async def _start_due(row: Row, now: datetime) -> bool:

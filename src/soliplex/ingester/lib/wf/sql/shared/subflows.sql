@@ -10,3 +10,7 @@ SELECT r.id FROM workflowrun r LEFT JOIN runstep s ON s.id = r.parent_step_id AN
 -- The step that started the run waits for its end.
 -- :fragment its_step_waits
 EXISTS (SELECT 1 FROM runstep s WHERE s.id = r.parent_step_id AND s.awaits = r.run_key)
+
+-- The key becomes free for another run, and this one an orphan.
+-- :name give_up_key
+UPDATE workflowrun SET run_key = run_key || ':' || CAST(id AS text) WHERE id = :run_id;
