@@ -28,7 +28,7 @@ PROCESS: Final = "process"
 
 
 class Abandoned:
-    """Looks for such steps, and remembers since when nobody takes them."""
+    """Looks for steps that no living process can execute, and remembers since when that is so."""
 
     def __init__(self, patience: timedelta, clock: Callable[[], datetime]) -> None:
         self._patience = patience

@@ -35,7 +35,7 @@ class SignalStanding(StrEnum):
     """What had become of a signal when its sender was answered."""
 
     TAKEN = "taken"
-    """A step has it."""
+    """A step has taken it."""
     AWAITED = "awaited"
     """A step waits for it, and a worker will bring it there."""
     KEPT = "kept"
@@ -50,7 +50,7 @@ class SentSignal:
     key: str
     standing: SignalStanding
     has_workers: bool
-    """Whether a worker has checked in: without one, a signal that is awaited lies where it is."""
+    """Whether a worker has checked in: without a worker, nobody brings an awaited signal to its step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class GroupEta:
     total_runs: int
     remaining_runs: int
     seconds: float | None
-    """What is left; None: it cannot be known. 0: it has ended."""
+    """Seconds until the end. 0: the group has ended. None: nobody can know."""
     ends_at: datetime | None
     reason: str | None
-    """Why it cannot be known."""
+    """Why the end cannot be known."""

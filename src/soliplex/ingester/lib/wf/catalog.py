@@ -11,7 +11,7 @@ from soliplex.ingester.lib.wiring import current_wiring
 
 @dataclass(slots=True)
 class _InPlace:
-    """A registry that somebody has put in place of the settings'."""
+    """A registry that was put in place of the one made from the settings."""
 
     registry: Registry | None = None
 

@@ -1,7 +1,7 @@
 """Long timeouts at little cost: one timer looks after all calls, instead of one timer for each.
 
-A timer of its own would cost a call of a tiny step a noticeable part of its time; and nobody cares whether an hour was
-a second longer.
+Setting a timer for each call would take a noticeable part of the time of a tiny step, and a timeout of an hour may come
+a second late.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Deadlines:
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
-        # First, so that nothing that goes wrong here can make this the last look.
+        # The next look is arranged first, so that an error in this one does not end the looking.
         self._timer = loop.call_later(LOOK_EVERY, self._look) if self._calls else None
         now = loop.time()
         for task, deadline in self._calls.items():

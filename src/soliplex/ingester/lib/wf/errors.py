@@ -10,7 +10,7 @@ from signal import Signals
 
 from soliplex.ingester.lib.errors import EngineError, InvalidInputError, LockedError, NotFoundError
 
-# More names than this do not help whoever mistyped one.
+# Names listed in an error: a longer list does not help somebody who mistyped a name.
 _NAMES_LISTED = 8
 
 

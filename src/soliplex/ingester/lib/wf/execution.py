@@ -84,8 +84,8 @@ SEARCH: Final = "search_for_a_worker"
 """The key in a step's `status_meta` under which the search for a worker that can execute it is noted."""
 _SEARCH_PAUSES: Final = Backoff(timedelta(seconds=1), timedelta(seconds=30), jitter=0.5)
 _GIVEN: Final = ("processes", "time_limit")
-"""What a handler may ask for that the worker has itself."""
-# Asked for every step executed: making a union each time would take longer than the question.
+"""The names that a handler may ask for and that only the worker knows."""
+# A tuple that is made once: making a union for every executed step would take longer than the check itself.
 _WISHES: Final = (Again, Wait, Subflow)
 
 
@@ -202,7 +202,7 @@ class Executor:
         return step.timeout or self._default_timeout
 
 
-# One for every step executed: freezing would double the cost of making it.
+# Not frozen: one is made for every step executed, and freezing would double the cost of making it.
 @dataclass(slots=True)
 class Decided:
     """What is to become of steps before any handler is called."""
@@ -318,7 +318,7 @@ class Search:
     meta: dict[str, Any]
     since: datetime
     times: int
-    """How many workers have given it back."""
+    """How many workers have given the step or event back."""
 
     @classmethod
     def of(cls, meta: dict[str, Any], now: datetime) -> Self:
@@ -329,7 +329,7 @@ class Search:
         return cls(meta, datetime.fromisoformat(noted["since"]), noted["times"])
 
     def noted(self, now: datetime) -> dict[str, Any]:
-        """The `status_meta` after one more worker has given it back."""
+        """The `status_meta` after one more worker has given the step or event back."""
         return {
             **self.meta,
             SEARCH: {"since": self.since.isoformat(), "last": now.isoformat(), "times": self.times + 1},
@@ -337,7 +337,7 @@ class Search:
 
     @property
     def pause(self) -> timedelta:
-        """How long it waits for the next worker."""
+        """How long the step or event waits for the next worker."""
         return _SEARCH_PAUSES.delay_after(self.times + 1, random=random)
 
 
@@ -536,7 +536,7 @@ def errored(step: ClaimedStep, exc: BaseException, started_at: datetime | None =
 
 
 def _traceback_of(exc: BaseException) -> str | None:
-    """Where it was raised; nothing, where that was not in this program."""
+    """Where the error was raised, as a traceback; empty where it was raised outside this program."""
     if isinstance(exc, FailedOutside):
         return None
     return storable_text("".join(traceback.format_exception(exc))[-LONGEST_TRACEBACK:])
@@ -556,7 +556,10 @@ def is_permanent(exc: BaseException) -> bool:
 
 
 def message_of(exc: BaseException) -> str:
-    """What people read of it: the text of our own errors, which is written for them; of others, their name as well."""
+    """What people read of an error.
+
+    The text of our own errors is written for people; of others, the class is told as well.
+    """
     text = str(exc) or type(exc).__name__
     is_for_people = not str(exc) or isinstance(exc, IngesterError)
     shown = text if is_for_people else f"{type(exc).__name__}: {text}"

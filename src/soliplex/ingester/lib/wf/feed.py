@@ -64,7 +64,7 @@ class Change:
 
     kind: str
     key: Key
-    """What it is about, and its state: the same key, the same news."""
+    """What the change is about, and its state. Two changes with the same key are the same news."""
     run_group_id: int
     batch_id: int | None
     workflow_id: str
@@ -74,7 +74,7 @@ class Change:
     """None: it is not about a step."""
     data: dict[str, Any]
     at: datetime | None = None
-    """None: it has no place in the order of changes."""
+    """When it changed. None: the change has no place in the order of changes."""
     text: str = field(init=False, repr=False, compare=False)
     """The data as JSON."""
 
@@ -93,7 +93,7 @@ class Follower:
     run_group_id: int | None = None
     batch_id: int | None = None
     run_id: int | None = None
-    """Who follows a run names its group, too."""
+    """Somebody who follows a run names its group, too."""
     workflow_id: str | None = None
     kinds: frozenset[str] = frozenset()
     """Only changes of these kinds; none named, all but `pulse`. A pulse says, once for each look, that something has

@@ -32,7 +32,7 @@ LONGEST_WAIT: Final = 0.004
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 ENOUGH: Final = 5
-"""After so many failures in a row that are none of the database's, the results themselves are to blame."""
+"""After so many failures in a row that are not the database's, the results themselves are at fault."""
 LAST_WORDS: Final = "the step failed, and its error could not be stored"
 
 
@@ -121,7 +121,10 @@ class Finisher:
                 return
 
     def _tell(self, finished: Finished, following: Following | None) -> None:
-        """Tell who waits for the results. An error there is logged: the results are recorded all the same."""
+        """Tell everybody who waits for the results.
+
+        An error in telling is only logged, since the results are recorded.
+        """
         try:
             self._on_finished(finished)
         except Exception:  # noqa: BLE001  it must not look as if nothing had been recorded
@@ -134,7 +137,10 @@ class Finisher:
             _log.exception("results are recorded, but could not be counted")
 
     async def _record_apart(self, group: list[Result], exc: BaseException) -> None:
-        """The database refused one of these results: find it by halves, so that all others are recorded."""
+        """Record results of which the database refuses one.
+
+        They are halved until that one stands alone, so that all others are recorded.
+        """
         if len(group) > 1:
             middle = len(group) // 2
             await self._record(group[:middle])

@@ -12,7 +12,8 @@ from itertools import islice
 
 from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError, Problem, suggestion
 
-# Looking for the nearest name costs a comparison with every step: a file of nothing but typing errors must stay cheap.
+# Problems reported at most: for each, the nearest name is sought among all steps, and a file full of typing errors must
+# stay cheap.
 _PROBLEMS_REPORTED = 25
 
 

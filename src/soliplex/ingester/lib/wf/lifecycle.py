@@ -95,7 +95,10 @@ class LifecycleBus:
             raise
 
     def stop_claiming(self) -> None:
-        """Let the duty end. Cancelled in the middle of a claim, it would leave events that nobody delivers."""
+        """Let the duty end after its round.
+
+        Cancelled in the middle of a claim, it would leave events that nobody delivers.
+        """
         self._stopping = True
         self._doorbell.ring()
 
@@ -127,7 +130,8 @@ class LifecycleBus:
     async def _deliver(self, delivery: Delivery) -> None:
         try:
             exc = await self._attempt(delivery)
-            # No other worker records this delivery while this one lives.
+            # While this worker lives, no other worker records this delivery, so the attempt to record it may be
+            # repeated.
             await insist(lambda: self._record(delivery, exc))
         except asyncio.CancelledError:
             with suppress(*TROUBLES_OF_THE_DATABASE):  # if that fails, the reaper gives the delivery back

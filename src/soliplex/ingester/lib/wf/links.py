@@ -48,7 +48,7 @@ def is_about_the_data(exc: BaseException) -> bool:
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 _ENOUGH: Final = 5
-"""After so many failures in a row, the database is not to blame if it answers."""
+"""So many failures in a row, while the database answers, mean that the attempt itself is at fault."""
 _LONGEST_DOUBT: Final = 10.0
 
 

@@ -50,7 +50,7 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
 _BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800)
 _LONG_BUCKETS: Final = (1, 10, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600, 7 * 24 * 3600)
 BUCKETS: Final[dict[str, tuple[float, ...]]] = {"group_duration": _LONG_BUCKETS}
-"""Those of a histogram that has others than `_BUCKETS`."""
+"""The buckets of histograms that do not use `_BUCKETS`."""
 
 
 class Metrics(Protocol):

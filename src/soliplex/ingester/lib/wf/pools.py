@@ -43,11 +43,11 @@ _log = logging.getLogger(__name__)
 HORIZON: Final = 0.05
 """Seconds of work to hold ahead: several times what a claim takes."""
 FORGETTING: Final = 0.98
-"""The longest duration seen fades by this factor with every step."""
+"""The factor by which the longest duration seen fades with every step."""
 BACKLOG: Final = 4
 """Groups of results that may wait to be recorded before claiming pauses."""
 SLICE: Final = 0.01
-"""Seconds after which a slot lets others have the loop, though its handlers never wait."""
+"""Seconds after which a slot lets other tasks of the event loop run, also where its handlers never wait."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,8 @@ class ConsumerPool:
         """The task that executes each step under way."""
         self.leases_with_lock: set[str] = set()
         self._accepted = accepted
-        # A claim that is lost when the machine fails was never made: the steps are ready again, and nothing is lost.
+        # Not durable: if the machine fails and the commit of a claim is lost, the steps are ready again, and nothing is
+        # lost.
         self._link = SteadyLink(durable=False)
         self._services = services
         self.doorbell = Doorbell(accepted.accepts)
@@ -213,9 +214,10 @@ class ConsumerPool:
         return self._accepted.accepts(step_type)
 
     def types_to_follow(self) -> set[str]:
-        """The types of which steps may be claimed as soon as they become ready, along with what made them so.
+        """The types of which steps may be claimed in the transaction that makes them ready.
 
-        Runs that have begun go before others: they may double what is held, and then claiming waits.
+        Steps of runs that have begun go before others: they may fill the pool up to twice what it holds ahead, and it
+        then claims nothing else until it has worked them off.
         """
         has_room = self._queued < 2 * self._ahead and self._more_urgent is None
         return self._types if has_room and not self._stopping else set()
@@ -240,13 +242,13 @@ class ConsumerPool:
             self._room.set()
 
     def cancel(self, holdings: Collection[Holding]) -> int:
-        """Stop executing these steps; gives how many of them are executed here."""
+        """Stop executing these steps; gives how many of them were being executed here."""
         own = self.running.keys() & holdings
         self._cancel(own)
         return len(own)
 
     def cancel_leases(self, leases: set[str]) -> int:
-        """Stop executing the steps of these leases; how many that are."""
+        """Stop executing the steps of these leases; gives how many of them were being executed here."""
         holdings = {holding for holding in self.running if holding.lease in leases}
         self._cancel(holdings)
         self.leases_with_lock -= leases
@@ -275,7 +277,10 @@ class ConsumerPool:
         return min(free + self._ahead, self._services.batch_size)
 
     def _capacity_for_urgent(self) -> int:
-        """Enough to be the next at every slot: a slot that ends takes what is queued before anything can be claimed."""
+        """How many urgent steps may wait.
+
+        There is one for each slot at least: a slot takes a queued step before the pool can claim another.
+        """
         return max(self._capacity(), self.size)
 
     def _held_as_urgent_as(self, priority: int) -> int:

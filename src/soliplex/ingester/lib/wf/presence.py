@@ -44,7 +44,7 @@ QUIET_WHILE_BUSY: Final = 0.05
 
 
 class Presence(Protocol):
-    """Says that a worker lives, and hears of work that others make ready."""
+    """A worker's way to say that it lives, to see that others have died, and to hear of work that others made ready."""
 
     async def announce(self) -> None:
         """Take the lock that says this worker lives, and start to listen."""
@@ -119,7 +119,7 @@ class PostgresPresence:
             return {row["id"] for row in await connection.fetch(query, list(worker_ids))}
 
     def forget(self, worker_ids: Sequence[str]) -> None:
-        """The server forgot them when their sessions ended."""
+        """Nothing to do: PostgreSQL freed the locks of these workers when their sessions ended."""
 
     def tell_others(self) -> None:
         self._notify.set()
@@ -137,7 +137,8 @@ class PostgresPresence:
     async def _announce_on(self, connection: asyncpg.Connection[Any]) -> None:
         await connection.execute("SET application_name = 'soliplex-worker'")
         await connection.execute("SET statement_timeout = '10s'")
-        # Alone among workers with this id: a session of ours that the server has not yet given up may still hold it.
+        # This waits until no other session holds the lock of this worker id: the server may not have given up our old
+        # one yet.
         await connection.fetchval(f"SELECT pg_advisory_lock({_HASH.format('$1::text')})", self._worker_id)
         self._pid = connection.get_server_pid()
         connection.add_termination_listener(self._lost)
@@ -163,7 +164,8 @@ class PostgresPresence:
         self._broken.clear()
         if connection.is_closed():
             self._broken.set()  # the connection broke before anybody could be told
-        # If it was the server that went away, the others lost their locks as well, and are about to come back.
+        # If the server itself went away, the other workers lost their locks as well, and take them again within a
+        # moment: until then, none of them is judged dead.
         self._judges_from = asyncio.get_running_loop().time() + TIME_TO_RECONNECT
         self._on_work(None)  # notifications may have been missed meanwhile
 
@@ -266,7 +268,7 @@ class SqlitePresence:
                 self._path(worker_id).unlink(missing_ok=True)
 
     def tell_others(self) -> None:
-        """The commit has told them."""
+        """Nothing to do: the commit has told them, since it changed the database's counter."""
 
     def _path(self, worker_id: str) -> Path:
         return self._folder / f"{worker_id}.lock"
@@ -304,7 +306,7 @@ class SqlitePresence:
             self._connection = None
 
     def _version(self) -> int:
-        # This takes microseconds, and no lock that a writer could hold up: no thread is needed.
+        # No thread is needed: reading the counter takes microseconds, and waits for no lock of a writer.
         if self._connection is None:
             self._connection = sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=0)
         connection = self._connection

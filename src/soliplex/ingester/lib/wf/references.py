@@ -19,14 +19,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 LARGE: Final = 64 * 1024
-"""Bytes of JSON."""
+"""JSON of more bytes than this does not stand in a row."""
 KEY: Final = ":payload"
 DEEPEST: Final = 4
-"""A subflow's answer holds the run's output, which holds outputs of steps, which hold those of tasks."""
+"""How deep references are looked for: a subflow's answer holds the run's output, which holds outputs of steps, which
+hold those of tasks."""
 _MARK: Final = f'"{KEY}":'
-"""In JSON this is a key and nothing else: quotes inside of texts are escaped."""
+"""How the key of a reference appears in JSON. A text that holds the same characters cannot be mistaken for it, since
+quotes inside texts are escaped."""
 _MOST_KEPT: Final = 2_048
-"""Bytes of what stays beside a reference."""
+"""Most bytes of the numbers and short texts that are kept beside a reference."""
 
 
 def is_large(text: str) -> bool:

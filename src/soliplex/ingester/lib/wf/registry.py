@@ -256,7 +256,7 @@ def _copied(value: JsonValue) -> JsonValue:
 
 
 class _Signature(NamedTuple):
-    """What of a file differs after a change, short of its content."""
+    """The facts about a file by which a change is noticed without reading it."""
 
     modified_ns: int
     size: int
@@ -265,7 +265,7 @@ class _Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _File[D: Definition]:
-    """What was read of a file."""
+    """What the registry knows of one definition file."""
 
     signature: _Signature
     id: str

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Final
 
 LEAST_TIME: Final = 5.0
-"""Seconds that a stage must have gone on."""
+"""Seconds that a stage must have gone on before its end is estimated."""
 LEAST_SHARE: Final = 0.02
-"""The share of a stage that must be done before anything is told. `LEAST_COUNT` things must be done, too."""
+"""The share of a stage that must be done before its end is estimated; `LEAST_COUNT` things must be done, too."""
 LEAST_COUNT: Final = 3
 ENOUGH: Final = 500
-"""Things that are enough to go by, however small their share."""
+"""So many things done are enough for an estimate, however small their share."""
 SMOOTHED_OVER: Final = 10.0
 """Seconds after which two thirds of a change in the estimate show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much of a stage was done at a moment, in what takes about equally long, and how many things that were."""
+    """How far a stage was at a moment: in units that take about equally long, and in things."""
 
     name: str
     done: float

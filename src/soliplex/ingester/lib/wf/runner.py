@@ -206,12 +206,13 @@ class Worker:
         self._presence = presence_for(self.id, self._hear_of_work, is_idle=lambda: self.is_idle, duties=self._duties)
         await self._presence.announce()
         try:
-            # Steps held under our name were claimed by a worker that is dead: we hold the lock that it would hold.
+            # A worker that starts under a name may find steps under it: they were claimed by a dead worker, since this
+            # one now holds the lock that the other would hold if it lived.
             await operations.give_back_all(self.id, now=self._clock())
             await extensions_loaded()
             await learn_definitions()
             await self._check_in()
-            # Before anything is claimed: nobody may have been there when their deadline came.
+            # Before the first claim: there may have been no worker when these runs reached their deadline.
             await self._end_overdue_runs()
         except BaseException:
             await self._leave()
@@ -442,7 +443,8 @@ class Worker:
         others = sorted(checkins.keys() - {self.id})
         self._has_peers = bool(others)
         dead = await self._presence.dead_among(others) if others and self._presence else set[str]()
-        # Two looks: a worker whose session broke takes its lock again within a moment.
+        # A worker is taken for dead when two looks find its lock free: one whose session broke takes its lock again in
+        # between.
         confirmed, self._suspects = dead & self._suspects, dead
         if confirmed:
             self._count(await operations.reap_workers(self.id, confirmed, now=self._clock()))

@@ -23,7 +23,7 @@ from soliplex.ingester.lib.wf.stored_form import parameter_set_from_stored, work
 _log = logging.getLogger(__name__)
 
 MOST_VERSIONS: Final = 20_000
-"""Versions of workflows that are remembered; beyond that, all are forgotten and read again as they are needed."""
+"""Versions of workflows that are remembered. Beyond that, all are forgotten and read again when they are needed."""
 
 
 class StoredDefinitions:

@@ -54,17 +54,18 @@ class ClaimedStep:
     definition: StepDefinition | None = None
     """The step as its workflow defines it, once somebody has looked it up (`execution.definition_of`)."""
     deciders: Mapping[str, str] | None = None
-    """Steps before this one that may have decided that it has nothing to do: their types, by their keys."""
+    """The types, by key, of steps before this one that may have decided that this one has nothing to do."""
     calling: Calling | None = None
     """How a pool calls this step, once it has looked that up."""
     company: Company | None = None
     """The steps that were claimed along with this one."""
     outputs: Mapping[str, Any] | None = None
-    """What the steps gave that this one depends on, by their names, once it was read."""
+    """The outputs of the steps that this one depends on, by the names of the steps, once they were read."""
     began_at: datetime | None = None
     """When a worker of a queue began with it, if one did."""
     values: Mapping[str, Any] | None = None
-    """What columns of the row refer to, by their names, once it was read (`operations.payloads.bring_payloads`)."""
+    """The values that stand in place of references in columns of the row, by column, once they were read
+    (`operations.payloads.bring_payloads`)."""
 
     @property
     def retry(self) -> int:

@@ -121,12 +121,12 @@ async def called(function: Function, arguments: Mapping[str, Any]) -> Any:
     if is_async(function):
         return await function(**arguments)
     output = await asyncio.to_thread(function, **arguments)
-    # An object whose call is async, or a plain function that gives the coroutine of another.
+    # The function may be an object whose call is async, or a plain function that returns a coroutine.
     return await output if inspect.isawaitable(output) else output
 
 
 is_async: Final = lru_cache(maxsize=4096)(inspect.iscoroutinefunction)
-"""Whether calling the function gives what is to be awaited: looked up once, since it takes longer than many a call."""
+"""Whether calling the function gives something to await. Kept, since finding out takes longer than many a call."""
 
 
 def _function_of(step: StepDefinition, context: Mapping[str, Any], run_params: Mapping[str, Any]) -> Function:

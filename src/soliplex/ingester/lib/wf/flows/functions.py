@@ -83,7 +83,7 @@ def kept(token: str | None, name: str, slug: str = "") -> Any:
 
 @lru_cache(maxsize=4096)
 def parameters_of(function: Function) -> dict[str, bool]:
-    """The names that the function asks for, and whether it can do without."""
+    """The names that the function's parameters ask for, each with whether it has a default."""
     found: dict[str, bool] = {}
     for each in inspect.signature(function).parameters.values():
         if each.kind not in _NAMED:

@@ -39,7 +39,7 @@ async def rehearse(flow: Flow, given: Any, signals: Mapping[str, Any]) -> dict[s
 
 
 def _as_stored(value: Any) -> Any:
-    """What comes back of a value that is stored: a list for a tuple, texts for keys that are numbers."""
+    """The value as it would come back from the database: a tuple as a list, keys that are numbers as texts."""
     return json.loads(storable_json(value))
 
 

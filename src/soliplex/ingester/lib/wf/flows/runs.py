@@ -80,7 +80,7 @@ async def run_of(run_id: int) -> Run:
 
 
 async def run_as_stored(run_id: int) -> Run:
-    """The same, with references in place of what is large (`wf/references.py`)."""
+    """The run with its steps, with references in place of large values (`wf/references.py`)."""
     found = await views.get_run_with_steps(run_id, with_tasks=False)
     run = found.run
     failed = run.status in (RunStatus.FAILED, RunStatus.CANCELLED)
@@ -126,5 +126,5 @@ def _error_of(run: WorkflowRun, steps: list[RunStep]) -> str:
 
 
 async def _value(value: Any) -> Any:
-    """With what is large in place of the reference to it."""
+    """The value, with stored payloads in place of the references to them."""
     return await value_of(to_json(value)) if isinstance(value, dict | list) else value

@@ -17,9 +17,10 @@ async def schedule(
     time_zone: str = "UTC",
     catch_up: bool = True,
 ) -> Schedule:
-    """Start the flow at every due time, once, whichever worker notices it. `name` is the schedule's, else the slug is.
+    """Start the flow at every due time, once, whichever worker notices it.
 
-    What was due while no worker was there is started once, late, with `catch_up`; else it is counted as missed.
+    The schedule is called `name`, by default like the flow. A due time that passes while no worker is there is counted
+    as missed; with `catch_up`, the flow is started once, late.
     """
     return await operations.add_schedule(name or slug, slug, cron, time_zone=time_zone, input=input, catch_up=catch_up)
 

@@ -34,10 +34,12 @@ from soliplex.ingester.lib.wf.tracing import within_carried_span
 from soliplex.ingester.lib.wiring import unpack_settings
 
 _PR_SET_PDEATHSIG: Final = 1
-# Allocators reserve memory they never touch: with lancedb, docling and OCR at work, RLIMIT_DATA counts 1.3 GiB more
-# than is resident. A library that does not get its reserve seldom raises MemoryError: it aborts, or fails in odd ways.
+# Allocators reserve memory that they never touch, more than a gigabyte with lancedb, docling and OCR at work, and
+# RLIMIT_DATA counts it. A library that does not get its reserve seldom raises MemoryError: it aborts, or fails in odd
+# ways.
 _RESERVED_BY_ALLOCATORS_MIB: Final = 2048
-# Halfway between the default and the most: when memory runs out, the kernel takes this process and not the worker.
+# Halfway between the default and the highest score: when memory runs out, the kernel ends this process before the
+# worker.
 _OOM_SCORE: Final = b"500"
 
 
@@ -47,10 +49,10 @@ def main(descriptor: int) -> None:
         listen_for_stop(connection)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, _on_sigterm)
-        # The worker is gone when its end of the connection is.
+        # A broken connection means that the worker is gone.
         with contextlib.suppress(ConnectionError):
             _serve(connection, runner)
-        # From here on there is nothing to unwind: a thread that a handler left behind must not hold up the end.
+        # From here on nothing is left to clean up, and a thread that a handler left behind must not delay the end.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

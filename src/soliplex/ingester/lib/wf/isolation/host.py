@@ -48,8 +48,8 @@ _LONGEST_START: Final = 60.0
 _BETWEEN_LOOKS_AT_MEMORY: Final = 0.1
 _SHARE_LEFT_BEHIND: Final = 0.5
 _LEFT_BEHIND_WITHOUT_LIMIT_MIB: Final = 2048
-# A killed process is gone in milliseconds, a large one on a busy machine in seconds; one stuck in the kernel is left
-# to it.
+# Seconds for a killed process to be gone: usually milliseconds, seconds for a large one on a busy machine. A process
+# that is stuck in the kernel is left to it.
 _LONGEST_DEATH: Final = 10.0
 
 
@@ -264,7 +264,7 @@ async def _within(seconds: float | None, future: asyncio.Future[Any]) -> bool:
 def _resident_bytes(pid: int) -> int:
     """What the process holds in memory; 0 where the system does not tell."""
     try:
-        # Not by a Path: this is asked after every call, and each system call hands the interpreter's lock on.
+        # Not read through a Path: this is asked after every call, and each system call gives up the interpreter's lock.
         file = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
         try:
             return int(os.read(file, 256).split()[1]) * mmap.PAGESIZE

@@ -127,7 +127,10 @@ def _text(exc: BaseException) -> str:
 
 @contextmanager
 def _permanent(problem: str) -> Generator[None]:
-    """Another attempt would meet the same obstacle, except for a want of memory."""
+    """Turn errors of the block into permanent ones: another attempt would meet them again.
+
+    A lack of memory may pass.
+    """
     try:
         yield
     except MemoryError:

@@ -8,7 +8,8 @@ import threading
 from contextvars import ContextVar
 from typing import Final
 
-# Set for a plain handler in a thread of the worker. A variable of its context, since many share the process.
+# Set for a plain handler that runs in a thread of the worker. It is a variable of the handler's context, since many
+# handlers share the process.
 thread_flag: Final[ContextVar[threading.Event | None]] = ContextVar("thread_flag", default=None)
 _connections: Final[list[socket.socket]] = []
 

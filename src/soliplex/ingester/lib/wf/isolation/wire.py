@@ -49,7 +49,7 @@ class Setup:
     memory_limit_mib: int | None
     log_level: int
     settings: bytes
-    """The settings of the process's wiring. Packed: few handlers need them, and they take long to load."""
+    """The settings of the process's wiring, pickled: few handlers need them, and they take long to load."""
 
 
 def header_of(frame: Frame) -> bytes:

@@ -31,9 +31,9 @@ from soliplex.ingester.lib.wf.work import ClaimedStep, claimed_step
 
 DEFAULT_LOCK_TTL: Final = timedelta(minutes=5)
 BY_NAME: Final = "@"
-"""Steps whose type begins with this are taken only by who asks for the type by its name."""
+"""The beginning of types of steps that are taken only by a worker that asks for the type by its name."""
 KEEPS_PLACE: Final = timedelta(seconds=4)
-"""How long one who waits for a resource keeps the place in the queue without asking again: several looks."""
+"""How long a worker that waits for a resource keeps its place in the queue without asking again: several looks."""
 OF_A_PROCESS: Final = f"{BY_NAME}process:"
 THIS_PROCESS: Final = f"{OF_A_PROCESS}{uuid4().hex}"
 """The type of steps whose functions exist in this process alone: its workers take them, and no others."""
@@ -41,7 +41,7 @@ THIS_PROCESS: Final = f"{OF_A_PROCESS}{uuid4().hex}"
 
 @dataclass(slots=True)
 class Pool:
-    """Which step types a claim may take, and where its rounds have come to."""
+    """Which step types a claim may take, and whose turn it is among types and resources."""
 
     types: frozenset[str] | None = None
     """None: every type but the excluded ones, and those that have to be asked for by name."""
@@ -68,7 +68,7 @@ class Claim:
     steps: list[ClaimedStep] = field(default_factory=list[ClaimedStep])
     resource_key: str | None = None
     lost_race: bool = False
-    """Another took the key between the choice and the lock: worth trying again at once."""
+    """Whether another worker took the resource between the choice and the lock: trying again at once may help."""
     has_deliveries: bool = False
     next_due: datetime | None = None
     """Where nothing was claimed: when the next step that waits for its time becomes ready."""
@@ -324,9 +324,10 @@ def _begin_runs(run_ids: set[int], outbox: Outbox, now: datetime) -> Script[dict
 
 
 def _leave(rows: Sequence[Row], holder: _Holder) -> Script[None]:
-    """Put steps back whose run is held by one who cancels, retries or deletes it, and may be waiting for them.
+    """Put back steps whose run is held by a transaction that cancels, retries or deletes it.
 
-    Everyone else takes a run before its steps. A claim, which finds steps first, must not wait for a run.
+    That transaction may be waiting for these steps. All other code holds a run before it changes the run's steps. A
+    claim finds steps first, so it must not wait for a run.
     """
     yield SQL.release_steps(results=Json([{"id": row["id"], "lease": holder.lease} for row in rows]), now=holder.now)
     yield SQL.drop_locks_of_leases(leases=[holder.lease])

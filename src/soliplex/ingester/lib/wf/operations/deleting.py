@@ -1,7 +1,7 @@
-"""Deleting runs as part of a larger transaction, which decides inside it which runs are to go.
+"""Deleting runs inside a larger transaction, which decides which runs are to go.
 
-The groups of the runs stay, and count what is left to them. A group whose last unfinished run goes ends by that, as it
-would have ended by the end of the run.
+The groups of the runs stay, and count the runs that are left. A group that loses its last unfinished run ends by that,
+as it would have ended with the end of the run.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ class Finished:
     """Resources that nobody holds any more."""
     has_deliveries: bool = False
     has_signals: bool = False
-    """Whether there are new signals, for steps that waited for a run."""
+    """Whether there are new signals: the ends of runs that steps of other runs wait for."""
     followers: list[ClaimedStep] = field(default_factory=list[ClaimedStep])
-    """Steps that became ready and were claimed along."""
+    """Steps that became ready by this transaction and were claimed in it."""
 
     @property
     def ready_types(self) -> set[str]:
@@ -233,7 +233,8 @@ def _packed_return(result: Errored | Released, now: datetime) -> dict[str, Any]:
 def _expand(results: list[Expanded], settlement: Settlement) -> Script[None]:
     if not results:
         return
-    # A step that stands here twice, under two leases, is tried with one after the other: either may be the valid one.
+    # The same step may be among the results twice, under two leases of which either may be valid: they are tried one
+    # after the other.
     first = {result.step_id: result for result in reversed(results)}
     yield from _complete([_without_items(result) for result in first.values() if not result.items], settlement)
     yield from _expand_maps({step_id: result for step_id, result in first.items() if result.items}, settlement)
@@ -265,7 +266,7 @@ def _error(results: list[Errored], settlement: Settlement) -> Script[None]:
     packed = [_packed_return(result, now) for result in results]
     rows = yield SQL.error_steps(results=Json(packed), now=now)
     if rows:
-        # A step may stand here twice, under two leases, of which one is valid: it has one attempt all the same.
+        # The same step may be among the results twice, under two leases of which one is valid: one attempt is recorded.
         once = list({each["id"]: each for each in packed}.values())
         yield SQL.insert_attempts(results=Json(once), ids=[row["id"] for row in rows], now=now)
     permanent = {result.step_id for result in results if result.permanent}
@@ -321,7 +322,7 @@ class _Map:
 
 
 def _words_about(tasks: Row) -> str | None:
-    """What a map step says of its tasks that failed."""
+    """What a map step that has completed says of the tasks that failed."""
     return f"{tasks['failed']} of its tasks failed: {tasks['message']}" if tasks["failed"] else None
 
 
@@ -342,7 +343,7 @@ class Settlement:
         self._claimed_runs: dict[int, Row] = {}
 
     def knows(self, results: Iterable[Completed]) -> None:
-        """Remember the runs as the claims of these saw them: what a follower needs of its run never changes."""
+        """Remember the runs as these results' claims read them: what followers need of a run never changes."""
         self._claimed_runs |= {result.run_id: result.run for result in results if result.run is not None}
 
     def left(self, rows: Iterable[Row]) -> None:
@@ -452,9 +453,10 @@ class Settlement:
                 count.message = f"step {row['workflow_step_name']!r} failed: {row['status_message']}"
 
     def _stop_runs(self, ended: list[_Ended], maps: dict[int, _Map]) -> Script[None]:
-        """A failure ends its run: what waits is cancelled here, what runs is stopped by the worker that holds it.
+        """Stop the runs of steps that have failed.
 
-        A task that its map step puts up with ends nothing.
+        Steps that wait are cancelled here, steps that run are stopped by the worker that holds them. A task whose
+        failure its map step tolerates stops nothing.
         """
         tolerant = {map_id for map_id, each in maps.items() if each.tolerates(each.failed)}
         failing = {

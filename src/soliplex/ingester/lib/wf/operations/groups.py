@@ -57,8 +57,8 @@ async def cancel_run_group(group_id: int, *, now: datetime | None = None) -> Can
     not execute it.
     """
     moment = now or utcnow()
-    # First the group, in a transaction of its own: from then on no run joins it. Whoever holds runs, then their group,
-    # must not meet another who holds them in the other order.
+    # The group is flagged first, in a transaction of its own: from then on no run joins it. Holding its runs and then
+    # the group in one transaction could deadlock with another that holds them in the other order.
     await _require(SQL.flag_group(group_id=group_id, now=moment), "run group", group_id)
     flagged = await Database.transact(single(SQL.flag_runs_of_group(group_id=group_id, now=moment)))
     run_ids = sorted(row["id"] for row in flagged)

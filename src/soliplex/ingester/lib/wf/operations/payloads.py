@@ -50,7 +50,7 @@ async def value_of(text: str | None) -> Any:
 
 
 async def json_of_value(value: Any) -> list[bytes]:
-    """The value as JSON, in pieces, with what is stored in place of references to it: as it is stored, and not read."""
+    """The value as JSON, in pieces. In place of a reference stands the stored text, which need not be parsed."""
     match value:
         case {":payload": int(payload_id)}:
             (row,) = await _rows({payload_id})

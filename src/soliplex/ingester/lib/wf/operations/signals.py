@@ -52,7 +52,7 @@ def _deliver(now: datetime) -> Script[Finished]:
     settlement = yield from settlement_for_runs(held_runs, now)
     held = yield SQL.try_to_hold_keys(keys=sorted({pair["key"] for pair in found}))
     keys = {row["key"] for row in held}
-    # Looked up once more, now that nobody can park a step on these keys.
+    # The signals are paired once more: while the keys are held, no step can begin to wait for one of them.
     pairs = [pair for pair in (yield SQL.pair_new_signals(limit=AT_ONCE)) if pair["key"] in keys]
     unwanted = [pair["signal_id"] for pair in pairs if pair["step_id"] is None]
     if unwanted:

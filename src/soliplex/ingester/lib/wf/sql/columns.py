@@ -59,10 +59,10 @@ RUN_COLUMNS: Final = (
 
 
 def fragments() -> dict[str, str]:
-    """What statements take in of these lists.
+    """The fragments of SQL that these lists become, for statements to include.
 
-    `claim_and_start` answers with steps and with runs, as rows of one kind: each row has the columns of a step, then
-    those that runs alone have. What a step or a run does not have is NULL.
+    `claim_and_start` answers with steps and with runs as rows of one shape: each row has the columns of a step, then
+    the columns that only runs have. A column that a step or a run does not have is NULL.
     """
     of_runs_alone = tuple(name for name in RUN_COLUMNS if name not in STEP_COLUMNS)
     every = (*STEP_COLUMNS, *of_runs_alone)

@@ -32,7 +32,7 @@ from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read
 from soliplex.ingester.lib.wf.views.steps import IS_RUNNING, UNFINISHED, steps_of_runs
 
 CLOCKS_DIFFER: Final = timedelta(minutes=5)
-"""Events bear the time of the worker that wrote them; so far may the clocks of two machines be apart."""
+"""How far the clocks of two machines may be apart: an event bears the time of the worker that wrote it."""
 
 FEW_GROUPS: Final = 1000
 

@@ -31,7 +31,7 @@ MOST_MAPS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """How far something is, and what of it ended lately."""
+    """How far a stage of a group is, and how much of it ended lately."""
 
     name: str
     total: int

@@ -56,9 +56,9 @@ class OldestStep:
     step_id: int
     workflow_run_id: int
     ready_since: datetime
-    """When it became ready; where it waited for a time before that, earlier."""
+    """When the step became ready. Of a step that waited for a time before that, an earlier moment is told."""
     waits: float
-    """Seconds since then."""
+    """Seconds since `ready_since`."""
 
 
 @dataclass(frozen=True, slots=True)

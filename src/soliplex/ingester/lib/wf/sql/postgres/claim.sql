@@ -12,12 +12,13 @@ UPDATE runstep
   FROM picked WHERE id = picked_id
 RETURNING {claimed_columns};
 
--- All that a claim does in one statement, for the time its answer takes to arrive: take the steps, start the runs that
--- wait and then their groups, write the events. Each part locks what it changes as `start_runs` and `start_groups` do.
--- A step whose run another holds is left as it is ("busy"); so is one whose workflow has a version that the worker has
--- yet to learn of, since it cannot say who listens to its events. ARRAY: the planner then expects few runs, and goes by the
--- primary key. IS TRUE: the ids are hashed, where a join of what the planner thinks is one step with one run would
--- compare every one with every one.
+-- A whole claim in one statement, since each statement costs a round trip to the server: take the steps, start the runs
+-- that have not begun and then their groups, write the events. Each part locks the rows that it changes as `start_runs`
+-- and `start_groups` do. Two kinds of steps are left as they are ("busy"): those whose run another transaction holds,
+-- and those whose workflow has a version that this worker has not read yet, since it cannot say who listens to the
+-- events of that version. ARRAY: the planner then expects few runs, and goes by the primary key. IS TRUE: PostgreSQL
+-- then looks the ids up in a hash. It takes the steps for one row, and a join of them with the runs would compare each
+-- step with each run.
 -- :name claim_and_start
 WITH picked AS MATERIALIZED (
     SELECT picked_id, picked_run

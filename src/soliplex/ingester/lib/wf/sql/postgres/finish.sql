@@ -18,8 +18,8 @@ UPDATE runstep
  WHERE runstep.id = x.id AND lease_token = x.lease
 RETURNING runstep.id, workflow_run_id, parent_step_id, worker_id, resource_key, optional, workflow_step_name, is_last_step;
 
--- PostgreSQL reads JSON as typed records. Here alone steps are sent to queues: what a worker of a queue has answered is of
--- the attempt that ends.
+-- PostgreSQL reads JSON as typed records. Only on PostgreSQL are steps sent to queues: the answer of a queue's worker
+-- belongs to the attempt that ends here, so it is removed with it.
 -- :name error_steps
 UPDATE runstep
    SET status = 'ERROR', retry = retry + coalesce(x.attempts, 1), status_date = :now, lease_token = NULL,

@@ -4,8 +4,8 @@ SELECT id, workflow_definition_id, batch_id, status, status_date, completed_date
        delete_requested_at FROM rungroup
  WHERE id = :group_id FOR NO KEY UPDATE;
 
--- Runs of `target`, with their steps, all at once: a statement costs as much as its answer takes to arrive. Tells idle
--- workers of other processes, too, as `notify` does, and which types of steps they find.
+-- Inserts the runs of `target` with their steps in one statement, since each statement costs a round trip to the
+-- server. As `notify` does, it also tells idle workers of other processes which types of steps have become ready.
 -- :fragment new_runs
 new_run AS (
     INSERT INTO workflowrun (workflow_definition_id, run_group_id, batch_id, doc_id, priority, created_date, status,

@@ -1,4 +1,4 @@
--- pgmq is of PostgreSQL alone.
+-- pgmq exists for PostgreSQL only, and so do these statements.
 
 -- A step that is no longer held under its lease is not sent: its run is held, so nobody takes the lease meanwhile. pgmq
 -- gives the messages their ids in the order of the list. PostgreSQL alone has pgmq.

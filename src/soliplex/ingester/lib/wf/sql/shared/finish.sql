@@ -12,8 +12,8 @@ UPDATE runstep SET remaining_deps = remaining_deps - edge.n
  WHERE runstep.id = edge.step_id AND remaining_deps > 0
 RETURNING id, step_type, priority, remaining_deps;
 
--- As release_dependents; what becomes ready is claimed at once, except in runs that are to stop, or of which the worker
--- knows too little.
+-- As release_dependents, but steps that become ready are claimed at once. Steps of runs that are to stop are not
+-- claimed, nor those of runs whose definition the worker has not read.
 -- :name claim_dependents
 UPDATE runstep
    SET remaining_deps = remaining_deps - edge.n,

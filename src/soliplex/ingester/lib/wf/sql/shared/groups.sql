@@ -18,7 +18,7 @@ SELECT DISTINCT lease_token FROM runstep s
  WHERE workflow_run_id {among ids} AND status = 'RUNNING' AND lease_token IS NOT NULL
    AND NOT EXISTS (SELECT 1 FROM workercheckin w WHERE w.id = s.worker_id);
 
--- A task that failed, of a map step that put up with it.
+-- Whether the step is a task of a map step that has completed although this task failed.
 -- :fragment task_of_an_ended_map
 (parent_step_id IS NOT NULL
  AND EXISTS (SELECT 1 FROM runstep p WHERE p.id = runstep.parent_step_id AND p.status = 'COMPLETED'))

@@ -26,7 +26,7 @@ SELECT e.step_id, d.workflow_step_name, CAST(d.output AS text) AS output
   FROM runstepdependency e JOIN runstep d ON d.id = e.depends_on_id
  WHERE e.step_id {among ids};
 
--- What these steps of these runs gave, those that have completed.
+-- The outputs of the completed steps of these names in these runs.
 -- :name outputs_by_name
 SELECT workflow_run_id, workflow_step_name, CAST(output AS text) AS output FROM runstep
  WHERE workflow_run_id {among run_ids} AND parent_step_id IS NULL AND status = 'COMPLETED'

@@ -69,6 +69,7 @@ SELECT workflow_id, step_name, step_type, status, bucket, sum(steps) AS steps, s
  GROUP BY 1, 2, 3, 4, 5
  ORDER BY 1, 2, 3, 4, 5;
 
--- Signals that were compared with the steps that wait, and were for none of them. A new one may still be wanted.
+-- Signals that were compared with all waiting steps, and that no step waited for. Signals that were not compared yet
+-- stay: a step may wait for them.
 -- :name delete_old_signals
 DELETE FROM signal WHERE created_at < :before AND NOT is_new RETURNING id;

@@ -7,7 +7,7 @@ RETURNING first_checkin;
 -- :name check_out
 DELETE FROM workercheckin WHERE id = :worker_id RETURNING id;
 
--- Of workers that are processes of ours. Those outside have no lock whose loss would tell of their death.
+-- Only workers that are processes of this product. Workers outside have no lock whose loss would tell of their death.
 -- :name last_checkins
 SELECT id, last_checkin FROM workercheckin WHERE id NOT LIKE 'outside:%';
 
@@ -36,8 +36,8 @@ DELETE FROM workercheckin
 -- :name remove_workers
 DELETE FROM workercheckin WHERE id <> :worker_id AND id {among ids} RETURNING id;
 
--- Others that hold steps or events without a check-in: such a worker was reaped, came back, and died before it could
--- check in; or it left, and could not give back everything.
+-- Other workers that hold steps or events without a check-in. Such a worker was reaped, came back, and died before it
+-- could check in; or it checked out and could not give back everything.
 -- :name workers_without_checkin
 SELECT s.worker_id AS id FROM runstep s
  WHERE s.status = 'RUNNING' AND s.lease_token IS NOT NULL AND s.worker_id <> :worker_id

@@ -29,7 +29,7 @@ UPDATE workflowrun SET status = 'RUNNING', start_date = coalesce(start_date, :no
  WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'PENDING'
 RETURNING {claimed_run_columns}, {group_status};
 
--- The plus keeps SQLite from walking everything that is PENDING.
+-- The plus keeps SQLite from using the index on the status, by which it would read every group that is PENDING.
 -- :name start_groups
 UPDATE rungroup SET status = 'RUNNING', start_date = coalesce(start_date, :now), status_date = :now
  WHERE id IN (SELECT value FROM json_each(:ids)) AND +status = 'PENDING'
