@@ -55,7 +55,7 @@ def load_command(name: str, target: str | Group) -> Command:
 
 def _load_group(name: str, group: Group) -> TyperGroup:
     app = typer.Typer(name=name, help=group.sentence, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-    app.callback()(lambda: None)  # with a callback it is a group, whatever the number of its commands
+    app.callback()(lambda: None)  # with a callback, an app stays a group even if it has a single command
     return lazy_group(app, group.commands)
 
 

@@ -32,7 +32,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Show at most so many; 0 shows all.")]
 
 _UNBOUNDED = 100_000
-"""More columns than any table has: the width where lines are not to be broken, since rich needs a number."""
+"""More columns than any table has: rich needs a number for the width of lines that are not to be broken."""
 _PIPE_WIDTH = _UNBOUNDED
 _MINUTE, _HOUR = 60, 3600
 _KIBI = 1024

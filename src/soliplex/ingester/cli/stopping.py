@@ -13,7 +13,8 @@ from typing import Final
 from soliplex.ingester.lib.printed import release_printed
 
 SAME_WISH: Final = 1.0
-"""Seconds within which another signal says what the first said: a terminal sends SIGINT, and a supervisor SIGTERM."""
+"""Seconds within which a second signal says the same as the first: a terminal sends SIGINT, and a supervisor SIGTERM.
+"""
 ECHO: Final = 0.1
 """Seconds within which the same signal comes twice from one key: `uv run` and others pass on what the terminal sent to
 all. Nobody presses Ctrl-C twice so fast."""

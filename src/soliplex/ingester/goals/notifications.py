@@ -188,7 +188,8 @@ async def _newest_steps(runs: Sequence[WorkflowRun], kind: str | None, limit: in
     found: dict[int, StepState] = {}
     for status in _WORDS:
         if word in ("", _WORDS[status]):
-            # So many more as may be left out, since they are no tasks but decompositions.
+            # More than the limit are read: among the newest steps may be decompositions, at most one in each run, which
+            # are no tasks.
             newest = await changes.newest_steps_of_runs(
                 ids, status, limit + len(ids), named=DECOMPOSE if of_goals else None
             )

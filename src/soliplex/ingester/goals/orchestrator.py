@@ -177,7 +177,7 @@ class NewGoal:
     """How many of its tasks are executed at once. None: as many as the workers have slots."""
 
     def optimization(self) -> dict[str, Any]:
-        """The wishes about optimizing, as the run of the goal carries them."""
+        """What was asked for about optimizing, in the form in which the run of the goal stores it."""
         settings = current_wiring().settings
         level, preserves = chosen(self.level, self.preserve_structure)
         is_on = settings.orchestrator_optimization_enabled

@@ -38,7 +38,7 @@ _SEVERAL: Final = "files|documents|them|everything"
 _WHICH: Final = rf"(?:the\s+|all\s+|all\s+the\s+)?(?P<kind>{'|'.join(_KINDS)}|{_SEVERAL}|it)"
 _QUOTATION_MARKS: Final = str.maketrans("“”„«»", '"""""')
 _IN_A_PLACE: Final = re.compile(r"\s(?:in|from)\s+(?:it|them|\.{1,2}|(?:\.{0,2}|~|[a-z]:)[/\\]\S*)\Z", re.IGNORECASE)
-"""How words to search for end that name a place as well."""
+"""The end of words to search for that name a place as well: `search for tax in ./docs`."""
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
@@ -49,7 +49,7 @@ class Rule:
     kind: str
     pattern: re.Pattern[str]
     saying: str
-    """How people say it."""
+    """An example of how people say it, for help and for errors."""
 
 
 def _rule(kind: str, pattern: str, saying: str) -> Rule:
@@ -119,7 +119,7 @@ class _Reading:
             self._put(kind, part, {"path": place.path, **inherited, **params}, before)
 
     def _those(self, part: str, *, is_one: bool) -> list[_Place]:
-        """The places that a part means which names none."""
+        """The places that are meant by a part that names none of its own, such as "segment them"."""
         if self._named:
             self._meant, self._named = list(self._named.values()), {}
         if not self._meant:
@@ -138,7 +138,7 @@ class _Reading:
 
     def _before(self, kind: str) -> list[str]:
         if kind == "webhook":
-            return [task["id"] for task in self.tasks]  # it tells what each of them gave, not the last alone
+            return [task["id"] for task in self.tasks]  # a webhook tells what all tasks gave
         return self._last() if kind == "search" else self._awaited
 
     def _last(self) -> list[str]:

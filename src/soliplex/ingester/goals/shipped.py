@@ -233,7 +233,7 @@ async def _sent(task: Mapping[str, Any], outputs: Mapping[str, Any], run_id: int
     try:
         await check_target(url, settings)
     except InvalidInputError as exc:
-        raise GoalError(exc.field, exc.problem) from exc  # another attempt would not help
+        raise GoalError(exc.field, exc.problem) from exc  # another attempt would meet the same refusal
     body = {"type": "goal.task", "task": task["id"], "run_id": run_id, "outputs": outputs}
     message = NewMessage(
         stream=f"goal:{run_id}", url=url, event_type="goal.task", body=body, key=f"{run_id}:{task['id']}"

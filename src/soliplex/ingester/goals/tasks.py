@@ -95,7 +95,7 @@ def _with_whole_path(task: PlannedTask, folder: str) -> PlannedTask:
     path = task["params"].get("path")
     if not isinstance(path, str) or not path or "\x00" in path:
         return task  # the shipped step says what is wrong with it
-    with suppress(RuntimeError):  # the home of nobody: as above
+    with suppress(RuntimeError):  # the user whose home it names may not exist: then the shipped step says so
         path = os.path.normpath(Path(folder, Path(path).expanduser()))
     return {**task, "params": {**task["params"], "path": path}}
 

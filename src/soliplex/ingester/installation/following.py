@@ -89,8 +89,8 @@ class GroupFollower:
                 self._watcher.waits(waiting)
 
     async def _until_it_changes(self, changes: Changes, progress: GroupProgress, *, took: float) -> None:
-        """Wait for the next look: until we are told of a change, or for a moment where nobody tells."""
-        # Nobody tells that the handlers of a group that has ended were called.
+        """Wait for the next look at the group: until a change is told, or for a moment where nobody tells."""
+        # No change is told when the handlers of an ended group's events were called: so the wait is bounded.
         if not changes.are_told or progress.status.is_final:
             await self._interruptible.pause(min(max(LOOK_EVERY, 5 * took), LOOK_AT_LEAST_EVERY))
             return

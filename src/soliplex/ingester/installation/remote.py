@@ -65,7 +65,7 @@ from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
 PREFIX: Final = "/api/v1"
 FAULT_OF_THE_FILE: Final = frozenset({400, 409, 413, 415, 422})
 SAID_OF_THE_FILE: Final = frozenset({"doctype", "enable_ocr"})
-"""Fields of a job that are right for one file and wrong for another."""
+"""Fields of a job that may be wrong for one file and right for the next."""
 UNKNOWN_ROUTE: Final = frozenset({404, 405})
 PATIENCE: Final = 300.0
 """Seconds a request is tried again where the server is busy, restarting or asks to wait."""
@@ -76,10 +76,10 @@ TELL_EVERY: Final = 5.0
 TIMEOUT: Final = httpx.Timeout(60, connect=10, pool=None)
 
 DELETED_AT_ONCE: Final = 500
-"""URIs in one request: of the longest, so many still make a body that the server takes."""
+"""URIs in one request: so many of the longest ones still make a body that the server takes."""
 
 SILENCE: Final = httpx.Timeout(60, connect=10, pool=None)
-"""The timeout for events. A server to which nothing happens says so every quarter of a minute."""
+"""The timeout for events: a server to which nothing happens still says so every quarter of a minute."""
 LISTEN_AGAIN: Final = 2.0
 LOOKS_EVERY: Final = 0.5
 """Seconds between questions how far a group is, while the server tells of changes."""

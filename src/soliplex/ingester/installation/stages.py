@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """How far one stage is. `weight` is what it is measured by where files count by their size."""
+    """How far one stage is. `weight` measures it where files count by their size."""
 
     name: str
     total: int | None = None

@@ -104,7 +104,7 @@ class Hit:
     question and chunk, from -1 to 1. `text`: BM25, from 0 up; comparable within one database. Hits of a hybrid search
     stand in the order of both ways fused, which need not be that of their scores."""
     snippet: str
-    """The beginning of the content, in one line."""
+    """The beginning of the passage, in one line."""
     content: str
     """The whole chunk, with its line breaks."""
     uri: str | None
@@ -120,7 +120,8 @@ class Hit:
     headings: list[str]
     page_numbers: list[int]
     chunk_id: str | None
-    """The id of the chunk in the document's artifact `chunks`. Documents that hold the same passage share it."""
+    """The id of the chunk in the document's artifact `chunks`. Documents that hold the same passage have it in common.
+    """
     rag_chunk_id: str | None
     """The id of its row in the RAG database."""
 

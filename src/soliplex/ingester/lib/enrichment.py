@@ -68,7 +68,7 @@ class Rule(BaseModel):
 
 def _see_template(pattern: re.Pattern[str], template: str) -> None:
     try:
-        pattern.sub(template, "")  # reads the template even where nothing is found
+        pattern.sub(template, "")  # reads the template even where the pattern finds nothing
     except (re.error, IndexError) as exc:
         raise ValueError(f"the value {template!r} does not fit the pattern: {exc}") from exc
 

@@ -17,8 +17,8 @@ from typing import Final
 
 LARGEST_GROUP: Final = 64
 ROUNDS: Final = 3
-"""Rounds of the event loop before a group begins: who is about to submit something, such as a request whose bytes are
-here, comes along. Where nobody is, they take no time worth mentioning."""
+"""Rounds of the event loop before a group begins, so that submitters that are about to come, such as requests whose
+bytes have arrived, belong to it. Where there are none, the rounds take hardly any time."""
 
 
 class Gathering[T, R]:
@@ -47,7 +47,7 @@ class Gathering[T, R]:
             self._waiting = [each for each in self._waiting if each[1] is not place]
             if len(self._waiting) == before:
                 await asyncio.wait([place])
-                # Asked for, so that asyncio does not warn of an exception that nobody saw.
+                # Looking at the exception keeps asyncio from warning of one that nobody saw.
                 _ = place.cancelled() or place.exception()
             raise
 

@@ -30,10 +30,10 @@ type Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MOST_REDIRECTS: Final = 5
 MOST_ADDRESSES: Final = 4
-"""Of a host that are tried one after the other."""
+"""Most addresses of a host that are tried, one after the other."""
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0
-"""Longest that a server may say nothing."""
+"""Longest time in which a server may send nothing."""
 USUAL_PORTS: Final = {"http": 80, "https": 443}
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
@@ -54,10 +54,10 @@ class Exempt:
     """Hosts and networks that may be talked to though they are private."""
 
     hosts: tuple[str, ...] = ()
-    """Names, in which an asterisk stands for any part."""
+    """Names of hosts, in which an asterisk stands for any part."""
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     fix: str = "set ALLOW_PRIVATE_ADDRESSES=true on the server"
-    """What whoever is refused can do about it."""
+    """What somebody can do whose address is refused."""
 
     @classmethod
     def read(cls, items: Iterable[str], *, fix: str) -> Self:

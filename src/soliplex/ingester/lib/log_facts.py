@@ -23,7 +23,10 @@ class Work(Protocol):
     """Something that is worked on."""
 
     def facts(self) -> Facts:
-        """What records say of it; nothing once it is over: tasks that began with it may outlive it."""
+        """The facts that records tell of the work.
+
+        There are none once it is over: tasks that began with it may outlive it.
+        """
         ...
 
 

@@ -48,7 +48,7 @@ def opened(path: Path) -> Generator[PdfDocument]:
 
 
 def _is_locked(error: Any, path: Path) -> bool:
-    # PDFium's last error may be that of an earlier document: it sets none for one that has no pages.
+    # PDFium sets no error for a document without pages, so the code may be that of an earlier document.
     return getattr(error, "err_code", None) == _ERROR_PASSWORD and _mentions_encryption(path)
 
 

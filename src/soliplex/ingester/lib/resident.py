@@ -16,7 +16,7 @@ _SLACK: Final = 2.0
 
 
 class Resident(NamedTuple):
-    """Bytes in memory."""
+    """Bytes of memory that a process holds."""
 
     own: int
     children: int

@@ -61,5 +61,5 @@ def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _instead_of(given: Any) -> str:
-    """What was written, where that is short; a whole rule would bury what is said of it."""
+    """The wrong value, where it is short: a whole rule would hide what is said of it."""
     return "" if isinstance(given, dict) else f", not {given!r}"

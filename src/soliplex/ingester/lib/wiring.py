@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class Wiring:
-    """Settings, and what hangs on them. Settings that are not given are those of the environment, read when needed."""
+    """The settings of an installation, and what is made from them.
+
+    Settings that are not given are those of the environment, read when they are needed.
+    """
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings

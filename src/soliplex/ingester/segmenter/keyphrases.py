@@ -17,9 +17,9 @@ from typing import Final
 from soliplex.ingester.lib.language import stop_words
 
 LONGEST: Final = 3
-"""Words of a phrase."""
+"""Most words of a phrase."""
 _LOOKED_AT: Final = 20_000
-"""Characters of a text that are counted."""
+"""Most characters of a text that are counted."""
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<[^>\n]*>|https?://\S+|\]\([^)\n]*\)", re.DOTALL)
 _PART: Final = re.compile(r"[^\W\d_][\w'\u2019+#-]*|\d[\w.,-]*|[^\w\s]|\n{2,}")
 _WITHOUT_SPACES: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")

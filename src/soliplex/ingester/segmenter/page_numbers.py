@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 type Item = Mapping[str, Any]
 
 _LOOKED_FOR: Final = 60
-"""Letters and digits at a piece's beginning that are looked for."""
+"""How many letters and digits at the beginning of a piece are looked for."""
 _AHEAD: Final = 20_000
-"""Letters and digits after the last piece that was found, among which the next is looked for."""
+"""How many letters and digits after the last piece that was found are searched for the next one."""
 
 
 class PageMark(NamedTuple):

@@ -44,7 +44,8 @@ OPEN_BELOW: Final = {
 }
 """Folders of which everything is open: routes whose path goes on with a name, and nothing else, may stand there."""
 LOGGING_IN: Final = "/api/v1/session"
-"""Whoever logs in has no key in the head of the request but in its body; whoever logs out may have neither any more."""
+"""The path of logging in and out. Logging in sends the key in the body and not in the head; logging out may send none.
+"""
 CHANGING_GETS: Final = {
     "/api/v1/lancedb/vacuum": "compacts the database, since clients in the field send it so",
     "/api/v1/document/validate_storage": "with `clean_up=true` deletes what is known of documents that are not stored",
@@ -107,15 +108,16 @@ SCOPES: Final[dict[str, Needed]] = {
     "POST /keys": Needed.ADMIN,
     "DELETE /keys/{name}": Needed.ADMIN,
 }
-"""The scope that each request needs which changes something, and each that reads more than `read` may: below the
-prefix, and without the second address and the second spelling that some routes have."""
+"""The scope that a request needs: of all requests that change something, and of those that read more than the scope
+`read` allows. The paths stand without the prefix, and without the second address or spelling that some routes have."""
 WITH_OPERATE: Final = {
     "POST /source-status": "delete_stale",
     "GET /document/validate_storage": "clean_up",
 }
 """Requests that delete something where this field is true: then they need `operate`, whatever else they need."""
 NOT_IN_THE_LOG: Final = frozenset({"/tasks/claim", "/tasks/complete", "/tasks/extend", "/tasks/fail"})
-"""What workers outside do all the time: it repeats or deletes nothing, and the history of each step tells of it."""
+"""The calls of workers outside, which they make all the time. They repeat or delete nothing, and the history of each
+step tells of them."""
 
 
 def known_as(method: str, path: str) -> str:

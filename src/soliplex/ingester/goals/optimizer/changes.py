@@ -73,7 +73,7 @@ def _apply(steps: dict[str, StepDefinition], change: Change) -> None:
             if change.value in steps:
                 step = chains.merged(steps.pop(change.value), step)
         case "parallelism" | "priority":
-            return  # the first is a change of workers, the second of several steps (see `apply_changes`)
+            return  # the first changes workers, the second several steps at once (see `apply_changes`)
     steps[change.step] = step
 
 

@@ -15,7 +15,7 @@ from soliplex.ingester.goals.optimizer.tuning import ENOUGH, Finding, tuned
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 
 SHORT: Final = 0.05
-"""Seconds that a step may take to be merged: longer ones are worth a record, and a slot, of their own."""
+"""Most seconds of a step that is merged: a longer step is worth a record, and a slot, of its own."""
 RELIABLE: Final = 0.02
 """The share of failures up to which a step is merged: each failure repeats the whole chain."""
 MOST_NAMED: Final = 5
@@ -86,7 +86,7 @@ def _edges(flow: WorkflowDefinition, measured: Measurements) -> Iterator[Finding
 
 def _order(flow: WorkflowDefinition, measured: Measurements, slots: int) -> Iterator[Finding]:
     if any(step.priority for step in flow.steps):
-        return  # the author has given priorities: they stay
+        return  # the author of the flow has given priorities: they stay
     seconds = {key: max(durations) for key, durations in measured.work.items() if durations}
     wanted = structure.priorities(flow.dependencies, seconds)
     lower = {step: value for step, value in wanted.items() if value}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _Z: Final = 1.96
-"""Of a bound that holds in 95 of 100 cases."""
+"""The quantile of the normal distribution for bounds that hold in 95 of 100 cases."""
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -13,17 +13,17 @@ from soliplex.ingester.goals.optimizer.statistics import bounds_of_share, quanti
 from soliplex.ingester.lib.wf.definitions import StepDefinition
 
 ENOUGH: Final = 20
-"""Executions of a step from which something is concluded."""
+"""Fewest executions of a step from which anything is concluded."""
 ENOUGH_RETRIES: Final = 10
 TIMES_THE_LONGEST: Final = 3.0
-"""A timeout is this many times what 99 of 100 calls do not exceed: work that grows must not be stopped."""
+"""A timeout is this many times as long as 99 of 100 calls take at most, so that work that grows is not stopped."""
 SHORTEST_TIMEOUT: Final = 5.0
-"""Seconds: a machine that is busy for a moment must not make a step fail."""
+"""Seconds. A shorter timeout would make steps fail on a machine that is busy for a moment."""
 TOLERATED_FAILURES: Final = 0.001
 MOST_ATTEMPTS: Final = 10
 SHORTEST_WAIT: Final = 0.1
 WORTH_IT: Final = 0.25
-"""A change by less than this share is not proposed: it would make versions, and no difference."""
+"""A change by less than this share is not proposed: it would make a new version and no difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

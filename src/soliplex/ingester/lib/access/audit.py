@@ -38,7 +38,7 @@ class Act:
 
     @classmethod
     async def begin(cls, action: str, *, actor: str, via: Via, details: dict[str, Any]) -> Act:
-        """Write down that it is about to be done."""
+        """Write down that the act is about to be done."""
         told = shortened(details)
         row = AuditEntry(actor=actor, via=via, action=action, details=told)
         async with Database.session() as session:
@@ -50,11 +50,11 @@ class Act:
         return cls(entry_id, told)
 
     def note(self, **details: Any) -> None:
-        """Say more about what it is done to."""
+        """Say more about what the act is done to."""
         self._details |= shortened(details)
 
     async def end(self, outcome: str) -> None:
-        """Write down what came of it."""
+        """Write down what came of the act."""
         values = {"outcome": _short(outcome), "details": self._details}
         async with Database.session() as session:
             await session.exec(update(AuditEntry).where(col(AuditEntry.id) == self._id).values(**values))
@@ -68,7 +68,7 @@ async def audited(action: str, **details: Any) -> AsyncGenerator[Act]:
     try:
         yield act
     except BaseException as error:
-        # Shielded: that the act was broken off is known now, and to nobody later.
+        # Shielded from cancellation: that the act was broken off is known here, and nowhere else later.
         await asyncio.shield(act.end(f"{type(error).__name__}: {error}"))
         raise
     await act.end(DONE)

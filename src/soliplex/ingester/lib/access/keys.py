@@ -23,12 +23,12 @@ from soliplex.ingester.lib.wf.views.paging import FIRST_PAGE, Page, Paging, read
 _log = logging.getLogger(__name__)
 
 MARK: Final = "si_"
-"""What named keys begin with, so that they are known for what they are where they should not be."""
+"""The beginning of every named key, by which a key is recognised where it should not be, such as in a log."""
 LENGTH_OF_BEGINNING: Final = len(MARK) + 6
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 USE_IS_NOTED_EVERY: Final = timedelta(hours=1)
 INCLUDED: Final = {Scope.OPERATE: frozenset({Scope.READ}), Scope.ADMIN: frozenset(Scope)}
-"""Scopes that hold others."""
+"""Scopes that include others."""
 
 
 @dataclass(frozen=True, slots=True)

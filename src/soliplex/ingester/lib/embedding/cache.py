@@ -52,7 +52,7 @@ class EmbeddingCache:
         self._whose = {"provider": provider, "model": model}
         self._limit = limit
         self._clock = clock
-        self._unseen = limit  # a process that keeps little looks once
+        self._unseen = limit  # a process that keeps little looks at the size once
         """Vectors this process kept since it looked at the size."""
 
     async def find(self, hashes: Iterable[TextHash]) -> dict[TextHash, Vector]:

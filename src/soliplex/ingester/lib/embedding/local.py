@@ -121,7 +121,7 @@ def _load(precision: Precision) -> _Model:
         raise MissingPackageError(exc.name or "onnxruntime", "the embedding provider `local`") from exc
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # a text is one thread's work
-    # Beyond, what the graph spells out would be put together again: see there.
+    # A higher level would put together again what `minilm_graph` spells out, and says why.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     graph = minilm_graph.build(minilm_weights.load(minilm.weights_file()), precision)
     return _Model(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))

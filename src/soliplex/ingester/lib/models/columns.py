@@ -22,7 +22,7 @@ def utcnow() -> datetime:
 
 
 def to_sqlite_text(moment: datetime) -> str:
-    # Of one width, also where the microseconds are zero; without the zone. strftime would be slower.
+    # Always of the same width, also where the microseconds are zero, and without a zone. strftime would be slower.
     return moment.astimezone(UTC).isoformat(" ", "microseconds")[:_WIDTH]
 
 

@@ -60,7 +60,7 @@ class _Open:
     engine: AsyncEngine
     busy_timeout: float
     scripts: ThreadLink | None = None
-    """None on PostgreSQL, as `readers`."""
+    """None on PostgreSQL, and so are `readers`."""
     readers: SqliteReaders | None = None
     temporary: Path | None = None
     number: int = field(default_factory=count().__next__)

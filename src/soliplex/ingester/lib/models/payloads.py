@@ -29,7 +29,7 @@ class Payload(Table, table=True):
     step_id: int | None = Field(default=None, sa_type=sa.BigInteger)
     """None: it is the run's input."""
     is_state: bool = False
-    """Whether it is what a handler asked to be given back at its next call."""
+    """Whether it is a handler's state, to be given back at its next call."""
     content: str
     """JSON."""
     created_at: datetime = Field(default_factory=utcnow, sa_type=UtcDateTime)

@@ -39,7 +39,7 @@ _SPELLINGS: Final[dict[str, dict[str, str]]] = {
     POSTGRES: {"among": "= ANY(:{})", "moment": "CAST(:{} AS timestamptz)", "json": "CAST(:{} AS jsonb)"},
 }
 
-# The comment lines right above the head, the head, and all that stands up to the next head.
+# The comment lines right above a head, and the head itself; the text up to the next head belongs to it.
 _PART = re.compile(r"^((?:--(?! :)[^\n]*\n)*)-- :(name|fragment) (\w+) *\n", re.MULTILINE)
 _TAKEN_IN = re.compile(r"\{(\w+)(?: (\w+))?\}")
 _COMMENT = re.compile(r"--[^\n]*")

@@ -112,7 +112,7 @@ CREATE FUNCTION fail_task(step_state_id bigint, step_task_id bigint, reason text
 $$
 """
 
-# The index holds messages that were read and no others: those that were lost are found without a look at all that wait.
+# The index holds only messages that were read, so lost messages are found without looking at all that wait.
 _OPEN_TASK_QUEUE: Final = """
 CREATE FUNCTION open_task_queue(queue text, at timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

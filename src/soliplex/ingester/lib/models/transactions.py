@@ -218,7 +218,8 @@ class LoopLink:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as exc:
-                # The first byte of the code: the rest tells whether a recovery, a snapshot or a writer is in the way.
+                # Only the first byte of the code is compared: the rest tells whether a recovery, a snapshot or a writer
+                # is in the way.
                 if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or loop.time() > deadline:
                     raise
                 await asyncio.sleep(pause)

@@ -99,7 +99,7 @@ class RunGroup(Table, table=True):
 KNOWN_TO_ALL: Final = "kind = 'params' OR has_events"
 """Definitions that every process reads when they appear; others are read when they are needed."""
 TROUBLED_RUNS: Final = "failed_steps > 0 OR cancel_requested_at IS NOT NULL"
-"""All runs that are FAILED or CANCELLED are among these."""
+"""The condition of an index that holds all runs that are FAILED or CANCELLED, and few others."""
 
 
 class WorkflowRun(Table, table=True):

@@ -38,7 +38,7 @@ class BusyError(IngesterError):
 
 
 class Apart:
-    """One process, and a short queue before it."""
+    """One process for work apart, and a short queue of those who wait for it."""
 
     def __init__(self, *, longest: float = LONGEST, most_waiting: int = MOST_WAITING) -> None:
         self._pool = ProcessPool(processes=1, memory_limit_mib=MEMORY_MIB, cancel_grace=0.1)
@@ -47,7 +47,10 @@ class Apart:
         self._asked = 0
 
     async def run(self, what: str, method: str, arguments: Mapping[str, object]) -> object:
-        """Call the function `package.module.function` there. A cancelled call is ended, whatever it is doing."""
+        """Call the function `package.module.function` in that process.
+
+        If the call is cancelled, the work is ended at once.
+        """
         if self._asked > self._most_waiting:
             raise BusyError(what)
         self._asked += 1

@@ -45,7 +45,7 @@ async def _in_database(reader: Reader, *, name: str, doc_hash: str) -> HeldIn:
 
 
 def _moment(value: Any) -> datetime | None:
-    """haiku.rag writes moments as text or as such, of the time zone UTC."""
+    """A moment in UTC: haiku.rag writes it either as text or as a timestamp."""
     found = datetime.fromisoformat(value) if isinstance(value, str) and value else value
     if not isinstance(found, datetime):
         return None

@@ -33,7 +33,7 @@ async def places_of_contents(hashes: Iterable[str]) -> dict[str, list[Placement]
 
 
 async def others_at_places(hashes: Collection[str]) -> Others:
-    """What became of other contents that stood before where these documents live now."""
+    """What became of contents that stood before at the places where these documents live now."""
     if not hashes:
         return Others()
     rows = await Database.read(SQL.contents_at_places(hashes=sorted(hashes)))

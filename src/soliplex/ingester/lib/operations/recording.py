@@ -87,7 +87,7 @@ class Arrival:
 
 
 class _GivenUpError(IngesterError):
-    """The group could not be recorded together."""
+    """The documents of a group could not be recorded together: each is recorded alone."""
 
 
 async def record(arrival: Arrival) -> Uploaded:

@@ -176,9 +176,9 @@ async def _requested(removals: Collection[Removal]) -> Sequence[Removal]:
 async def _bring_after(target: str, hashes: Sequence[str], patience: float) -> None:
     """Let a RAG database hold nothing of documents that are gone, and say of the others where they live.
 
-    A document that was deleted and has come back since may still have an entry of before. If neither a run nor an
-    artifact tells of it, the next deletion could not find it: it goes now, and the next store brings it back. The
-    entry of a document that only a segmentation job still has goes, too.
+    A document that was deleted and uploaded again may still have its earlier entry. If neither a run nor an artifact
+    tells of that entry, no later deletion would find it: so the entry goes now, and the next store writes it anew. So
+    does the entry of a document that only a segmentation job still has.
     """
     db_path = target.removeprefix(RAG)
     if await rag.is_absent(db_path):

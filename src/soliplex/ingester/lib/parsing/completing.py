@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 UNREAD: Final = "\ufffd"
 MOST_OF_LINE: Final = 0.6
-"""Share of a line's words from which on the line is missing, and not a word in it."""
+"""A line is missing as a whole if this share of its words is missing; else single words of it are."""
 RUN: Final = 3
 NEXT_LINE: Final = 1.2
 """A line whose distance to the one before is less than this share of its height belongs to the same paragraph."""
@@ -42,13 +42,14 @@ _ROMAN: Final = re.compile(r"[ivxlc]+")
 
 
 class Piece(NamedTuple):
-    """A text of the body that stands on one page, and the way to change it."""
+    """A text of the body that stands on one page, with the way to change it."""
 
     page: int
     text: str
     box: Box | None
     put: Callable[[str], None] | None
-    """None where the text goes over to another page: then nobody can tell which part of it stands on this one."""
+    """Replaces the text. None where the text goes on on another page: which part of it stands on this page is not
+    known."""
 
 
 @dataclass(slots=True)

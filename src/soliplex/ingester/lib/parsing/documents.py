@@ -123,7 +123,10 @@ def text_length(document: DoclingDocument) -> int:
 
 
 def count_alphanumeric(text: str) -> int:
-    """Spaces and dots vary with the reader; letters and digits do not."""
+    """How many letters and digits a text has.
+
+    Spaces and dots are not counted, since each reader sees them differently.
+    """
     return sum(map(str.isalnum, text))
 
 

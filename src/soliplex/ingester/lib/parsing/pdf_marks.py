@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES: Final = 5_000
 MOST_ELEMENTS: Final = 20_000
-"""Of the tree of a page. It is what strangers wrote, and may go round in circles."""
+"""Most elements of a page's tree of tags: strangers wrote it, and it may go round in circles."""
 MOST_OBJECTS: Final = 50_000
-"""Of one page; a drawing has more, and no tags of interest."""
+"""Most objects of a page whose tags are read; a page with more is a drawing, and has no tags of interest."""
 DEEPEST: Final = 40
-"""Tags in tags, and entries in entries."""
+"""Most levels of tags in tags, and of outline entries in entries."""
 _HEADING: Final = re.compile(r"H[1-6]?|Title")
 
 
@@ -39,7 +39,8 @@ class Mark(NamedTuple):
 
 
 type Marks = Mapping[int, Sequence[Mark]]
-"""By the number of the page, from 1. Heights and places are in points from the bottom left of what is shown."""
+"""The marks of each page, by its number from 1. Heights and places are in points from the bottom left of the shown
+page."""
 
 
 def marks_of(path: Path, pages: Sequence[int]) -> Marks:

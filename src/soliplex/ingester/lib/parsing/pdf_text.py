@@ -15,7 +15,7 @@ from soliplex.ingester.lib.parsing.words import joined_lines
 from soliplex.ingester.lib.validation.remedies import UNLOCK
 
 FEW_CHARACTERS: Final = 20
-"""Text of a page that is as good as none: a page number, a stamp."""
+"""A page with fewer characters has as good as no text: a page number, a stamp."""
 SHORT: Final = 0.75
 """A line that ends a sentence, and is so much shorter than the longest of its page, ends a paragraph, too."""
 _SENTENCE_END: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$")
@@ -72,7 +72,7 @@ def pages_within(count: int, page_range: tuple[int, int] | None) -> range:
 
 
 def text_length(pages: Iterable[PageText]) -> int:
-    """As `documents.text_length`, to be compared with it."""
+    """How many letters and digits the pages have, to be compared with `documents.text_length`."""
     return sum(count_alphanumeric(text) for page in pages for text in page.paragraphs)
 
 

@@ -74,5 +74,5 @@ def parser_names() -> tuple[str, ...]:
 
 
 def chosen_parser_name(options: ParseOptions) -> str:
-    """The parser that the options name, or else the one that the settings make likely."""
+    """The parser that the options name; else docling-serve where the settings name a server, or the local one."""
     return options.parser or ("docling-serve" if current_wiring().settings.docling_server_url else "local")

@@ -41,7 +41,7 @@ def _cells_by_block(archive: zipfile.ZipFile, name: str) -> Iterator[int]:
     tail = b""
     with archive.open(name) as content:
         while block := content.read(BLOCK):
-            # What ends within the tail was counted with the block before.
+            # A tag that ends within the tail of the block before was counted with that block.
             yield sum(found.end() > len(tail) for found in _CELL.finditer(tail + block))
             tail = block[-_LONGEST_TAG:]
 

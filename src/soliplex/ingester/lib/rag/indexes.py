@@ -20,11 +20,11 @@ from typing import Any, Final
 from soliplex.ingester.lib.rag.opening import imported
 
 EXACT_UP_TO: Final = 20_000
-"""Rows whose vectors are compared one by one. With more of them, every search would be noticeably slower."""
+"""Most rows whose vectors are compared one by one. With more, every search would be noticeably slower."""
 LATE_TEXTS: Final = 500
-"""Rows that the index of words may lack. Every search by words reads all of them."""
+"""Most rows that may be missing in the index of words: every search by words reads all of them."""
 LATE_ROWS: Final = 5_000
-"""Rows that another index may lack."""
+"""Most rows that may be missing in any other index."""
 ROWS_OF_A_PARTITION: Final = 4_096
 """Rows of a partition when LanceDB makes an index of vectors."""
 OUTGROWN: Final = 4
@@ -116,4 +116,4 @@ async def _optimize(table: Any, name: str, merged: int) -> None:
     try:
         await asyncio.to_thread(dataset.optimize.optimize_indices, num_indices_to_merge=merged, index_names=[name])
     finally:
-        await table.checkout_latest()  # the dataset is another than the table's own
+        await table.checkout_latest()  # the dataset is an object of its own, and the table still has the version before

@@ -18,7 +18,7 @@ from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 CLIENT: Final = "haiku.rag.client.client"
-"""Not the package `haiku.rag.client`: that imports everything at the first look at its `HaikuRAG`, wherever that is."""
+"""The module, and not its package `haiku.rag.client`, which imports everything as soon as `HaikuRAG` is asked of it."""
 TABLES: Final = frozenset({"chunks", "document_items", "document_meta", "documents", "settings"})
 """The tables that every database has."""
 

@@ -27,10 +27,10 @@ from soliplex.ingester.lib.rag.readers import Reader
 NOTHING: Final = "false"
 """The condition that no chunk fits."""
 _SEVERAL: Final = f"metadata LIKE '%\"{PLACES}\": [[%'"
-"""A document that lives at several places, or whose text looks like it."""
+"""A document that lives at several places. Other documents may fit as well, if their metadata hold such a text."""
 _DOUBTFUL: Final = f"(metadata LIKE '_%{{%' OR metadata LIKE '%\\\\%' ESCAPE '\\' OR {_SEVERAL})"
-"""A text with an object inside, or with an escaped letter, or with several places. In any other, a name with its value
-is a fact."""
+"""Documents whose metadata have to be read as JSON: they hold an object, an escaped letter, or several places. In all
+other metadata, a name followed by its value is a fact."""
 _PLAIN: Final = re.compile(r"-?\d+(\.\d+)?|true|false|null", re.ASCII)
 
 

@@ -146,7 +146,7 @@ async def _by_words(reader: Reader, asked: Asked, where: str | None, limit: int)
 
 
 async def _holding(reader: Reader, asked: Asked, where: str | None, limit: int) -> Ranked:
-    """Passages that hold all that stands in quotes; none where nothing does."""
+    """Passages that hold everything in quotes; no passages where nothing is in quotes."""
     if not asked.wording.phrases:
         return []
     return await _rows(reader.chunks.query().nearest_to_text(holders_query(asked.wording)), where, limit, "_score")
@@ -175,7 +175,7 @@ def _finite(cosine: float) -> float:
 
 
 async def _cosines(reader: Reader, asked: Asked, ids: Sequence[str]) -> dict[str, float]:
-    """How near to the question these chunks are."""
+    """The cosines of the angles between the question and these chunks."""
     if not ids:
         return {}
     import numpy as np  # noqa: PLC0415

@@ -19,7 +19,8 @@ async def vacuum(db_path: str | Path, *, fence: Fence, retention_seconds: int = 
     As haiku.rag's own vacuum, but behind the fence of the caller: one that has lost the lock compacts nothing.
     """
     async with open_rag(db_path, None) as rag:
-        # Before the fences: they begin with the newest version, and what was compacted from another would be in vain.
+        # The indexes are merged first, which makes a new version: the fences begin with the newest one, and what was
+        # compacted from another would be in vain.
         await merge_indexes(rag.store)
         tables = await put_up_fences(rag.store, fence)
         for table in (*tables.all, await tables.with_settings()):

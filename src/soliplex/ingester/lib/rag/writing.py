@@ -147,7 +147,7 @@ async def write_documents(
 
 
 class Others(NamedTuple):
-    """What became of contents that stood before where certain documents live now."""
+    """What became of contents that stood before at places where other contents live now."""
 
     gone: Sequence[str] = ()
     """Hashes of documents that live nowhere any more."""
@@ -216,7 +216,10 @@ async def delete_by_ids(db_path: str | Path, ids: Sequence[str], *, fence: Fence
 
 @asynccontextmanager
 async def _open_to_write(db_path: str | Path, identity: EmbeddingIdentity, fence: Fence) -> AsyncGenerator[Any]:
-    """The database; created where there is none, and finished where its creation was cut short."""
+    """The database, open to write to.
+
+    It is created where there is none, and its creation is completed if it was cut short.
+    """
     files, name = files_of(db_path)
     if not await files.exists(name):
         await complete(db_path, identity, fence)

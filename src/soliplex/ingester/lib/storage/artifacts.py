@@ -28,11 +28,12 @@ DELETED_AT_ONCE: Final = 10_000
 VERIFIED_AT_ONCE: Final = 4
 LOOKED_FOR_AT_ONCE: Final = 64
 LARGEST_HELD: Final = 64 << 10
-"""Bytes of a document that is held in memory. Larger ones cost more to write than a hop to a thread does."""
+"""Most bytes of a document that is held in memory: for larger ones, a hop to a thread costs less than the write itself.
+"""
 
 
 class Integrity(StrEnum):
-    """What a look at a stored document says."""
+    """What a check of a stored document found."""
 
     OK = "ok"
     MISSING = "missing"

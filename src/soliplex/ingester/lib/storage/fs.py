@@ -112,9 +112,9 @@ class FolderBlobs:
         return await in_thread(unlink_all, [self.path_of(key) for key in keys])
 
     async def list(self, prefix: str) -> AsyncIterator[Blob]:
-        batches = batched(self._walk(self._folder(prefix)), LISTED_AT_ONCE)
-        while batch := await in_thread(next, batches, ()):
-            for blob in batch:
+        groups = batched(self._walk(self._folder(prefix)), LISTED_AT_ONCE)
+        while some := await in_thread(next, groups, ()):
+            for blob in some:
                 yield blob
 
     async def folders(self, prefix: str) -> Sequence[str]:

@@ -26,14 +26,15 @@ _ENCRYPTED_FLAG: Final = 0x1
 
 
 MOST_MEMBERS: Final = 20_000
-"""Workbooks of ten thousand sheets exist; nobody wrote twice as many parts by hand."""
+"""Most files in an archive: workbooks of ten thousand sheets exist, and nobody wrote twice as many parts by hand."""
 MOST_UNPACKED: Final = 2 << 30
 MOST_RATIO: Final = 200
-"""Text compresses to a tenth, sheets of equal rows to a hundredth, zeros to a thousandth."""
+"""Most times as large as packed: text is packed to a tenth, sheets of equal rows to a hundredth, zeros to a thousandth.
+"""
 RATIO_COUNTS_FROM: Final = 32 << 20
 """Unpacked bytes from which on the ratio counts: fewer do no harm."""
 DEEPEST: Final = 3
-"""A document embedded in a document embedded in an archive."""
+"""How deep archives may lie in each other: a document embedded in a document embedded in an archive is real."""
 
 
 @dataclass(slots=True)

@@ -82,13 +82,19 @@ def validate_blocking(path: Path, *, name: str, mime_type: str | None) -> Valida
 
 
 def kind_of(path: Path, name: str, *, declared: str | None = None) -> str:
-    """The kind of a file that came under `name`; texts of before Unicode are known by their words."""
+    """The kind of a file that came under `name`.
+
+    Old texts, in an encoding from before Unicode, are known by their words.
+    """
     found = detect_mime_type(path, name, declared=declared)
     return BY_EXTENSION.get(extension_of(name), PLAIN) if found == UNKNOWN and _is_old_text(path) else found
 
 
 def has_more_to_say(mime_type: str, name: str) -> bool:
-    """Whether to validate a file of a kind that no parser reads: it may be encrypted or damaged, and that says more."""
+    """Whether to validate a file although no parser reads its kind.
+
+    That the file is encrypted or damaged then tells its sender more than that nobody reads its kind.
+    """
     is_damaged_office = mime_type == ZIP and extension_of(name) in _OFFICE_EXTENSIONS
     return is_damaged_office or mime_type == compound.ENCRYPTED_PACKAGE
 

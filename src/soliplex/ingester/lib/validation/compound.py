@@ -96,7 +96,7 @@ def _summary(file: OleFile) -> dict[str, Any]:
     try:
         said = file.get_metadata()
     except _TRIPPED:
-        return {}  # welcome, not required
+        return {}  # metadata is welcome, not required
     return {
         "title": _text(said.title, said.codepage),
         "author": _text(said.author, said.codepage),

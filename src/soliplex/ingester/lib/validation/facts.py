@@ -1,4 +1,4 @@
-"""The words in which every format's metadata is told."""
+"""What documents say about themselves: the facts that every format tells under the same names."""
 
 from __future__ import annotations
 

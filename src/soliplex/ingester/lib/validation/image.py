@@ -11,7 +11,7 @@ from soliplex.ingester.lib.validation.facts import Facts, tidy
 from soliplex.ingester.lib.validation.remedies import GET_AGAIN
 
 MOST_PIXELS: Final = 200_000_000
-"""A page of A0 at 300 dots an inch has 140 million."""
+"""Most pixels of a picture: a page of A0 at 300 dots an inch has 140 million."""
 READABLE: Final = frozenset(
     {
         *("image/png", "image/jpeg", "image/tiff", "image/gif", "image/bmp", "image/webp", "image/avif", "image/jpx"),
@@ -21,9 +21,9 @@ READABLE: Final = frozenset(
 
 
 def allow_pixels() -> None:
-    """Let Pillow, whoever calls it, open pictures of up to our bound.
+    """Let Pillow, whoever calls it, open pictures of up to MOST_PIXELS.
 
-    Its own bound is the size of a typical photograph's memory; it refuses what has more than twice as many pixels.
+    Pillow refuses pictures of more than twice its own bound, which is too low for large plans.
     """
     from PIL import Image  # noqa: PLC0415  only for these
 

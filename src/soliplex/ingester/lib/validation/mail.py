@@ -22,7 +22,7 @@ def check_mail(path: Path) -> Facts:
 
 
 def _head(content: bytes) -> bytes:
-    """The bytes up to the first empty line, whose line ends are those of Windows or of Unix."""
+    """The bytes up to the first empty line, whether lines end as on Windows or as on Unix."""
     ends = [at for mark in (b"\n\n", b"\r\n\r\n") if (at := content.find(mark)) >= 0]
     return content[: min(ends) + 1] if ends else content
 

@@ -22,7 +22,8 @@ BLOCK: Final = 1 << 20
 _DECLARATION: Final = re.compile(
     rb"<!(?:ENTITY|DOCTYPE)|<\x00!\x00(?:E\x00N\x00T\x00I|D\x00O\x00C\x00T)|\x00<\x00!\x00(?:E\x00N\x00T\x00I|D\x00O\x00C\x00T)"
 )
-"""In each encoding that an XML part may have. No office program writes one: it is how XML bombs are made."""
+"""The beginning of a declaration, in each encoding that an XML part may have. No office program writes declarations:
+XML bombs are made of them."""
 _LONGEST_DECLARATION: Final = 20
 _PROPERTIES: Final = {
     "title": "title",

@@ -27,7 +27,7 @@ class Circuits:
         self._circuits: dict[str, _Circuit] = {}
 
     def time_to_wait(self, host: str) -> timedelta:
-        """How long the host is still left alone; zero, if it may be tried, which whoever asks then does."""
+        """How long the host is still left alone. Zero: the caller may try it, and then does."""
         circuit = self._circuits.get(host)
         if circuit is None or circuit.failures < self._failures:
             return timedelta()

@@ -43,9 +43,10 @@ _log = logging.getLogger(__name__)
 
 ROUND: Final = 128
 ROUND_SECONDS: Final = 20.0
-"""After which a call takes up no further message: other hosts wait for its slot."""
+"""Seconds after which a call takes up no further message, since messages to other hosts wait for its slot."""
 _KEPT_OPEN_SECONDS: Final = 2.0
-"""Servers close idle connections after some seconds; one that does while we send would cost a try."""
+"""How long idle connections are kept. Servers close theirs after some more seconds, and a try on a connection that is
+just being closed would fail."""
 
 
 @batch_handler(limit=ROUND, wants=())
@@ -56,7 +57,7 @@ async def deliver(batch: list[StepContext]) -> list[Any]:
 
 
 class Courier:
-    """Delivers for one process: what it has seen of hosts, and the tries that are recorded together."""
+    """Delivers messages for one process: it remembers how hosts fared, and records tries in groups."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utcnow) -> None:
         self._settings = settings
@@ -149,7 +150,8 @@ class Courier:
     def _delay_after(self, message: Message, outcome: Try) -> timedelta:
         delay = self._backoff.delay_after(message.try_count + 1, random=random)
         asked_for = min(outcome.retry_after or timedelta(), self._backoff.longest)
-        # Not far beyond its end: the last try decides whether it is a dead letter.
+        # The next try comes no later than the message expires: that try decides whether the message becomes a dead
+        # letter.
         return max(min(max(delay, asked_for), message.expires_at - self._clock()), timedelta())
 
 

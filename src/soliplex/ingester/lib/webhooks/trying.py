@@ -107,7 +107,10 @@ async def _answered(
 
 
 async def _beginning(response: httpx.Response) -> bytes:
-    """The answer, as far as it is read. One that breaks off before its end raises: it may not mean what it says."""
+    """The beginning of the answer's body.
+
+    An answer that breaks off before its end raises, since it may not mean what it says.
+    """
     read = bytearray()
     async for part in response.aiter_raw():
         read += part

@@ -54,7 +54,7 @@ async def _sources(steps: Sequence[ClaimedStep]) -> list[str | None]:
 
 
 class Earlier(NamedTuple):
-    """A step before the one that asks."""
+    """A step before the one whose handler asks."""
 
     config_id: int
     params: dict[str, Any]

@@ -55,7 +55,7 @@ async def _chunk(step: StepContext, processes: ProcessPool) -> dict[str, Any]:
 
 
 type Cut = tuple[int, bytes]
-"""How many chunks, and these as JSON."""
+"""The number of chunks, and the chunks as JSON."""
 
 
 async def _cut(doc_hash: str, parsed: int, config_id: int, options: ChunkOptions, processes: ProcessPool) -> int:

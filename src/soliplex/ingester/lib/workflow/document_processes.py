@@ -32,8 +32,8 @@ from soliplex.ingester.lib.wf.isolation import ProcessPool
 
 SECONDS_FOR_ANY_TEXT: Final = 60.0
 BYTES_OF_TEXT_A_SECOND: Final = 20_000
-"""The slowest kinds of markup are read ten times as fast. What is slower was made to be, and need not take as long as a
-scanned book may."""
+"""Even the slowest kinds of markup are read ten times as fast. Slower markup was made to be slow, and must not take as
+long as a scanned book may."""
 
 
 class Share(Enum):
@@ -66,7 +66,7 @@ class StepTime:
                 yield
         except TimeoutError as exc:
             if not timeout.expired():
-                raise  # of somebody else, such as a connection
+                raise  # another's time limit, such as a connection's
             raise OutOfTimeError(self._seconds) from exc
 
 

@@ -80,7 +80,7 @@ async def split_parse_document(
 
 
 class _Means(NamedTuple):
-    """What an attempt has at its disposal."""
+    """What an attempt has to work with."""
 
     processes: ProcessPool
     time: StepTime
@@ -230,7 +230,7 @@ def _warning(harm: Harm, name: str) -> str:
 
 
 def _readable(parts: Mapping[PageRange, Made | PermanentError]) -> list[Made]:
-    """The parts that could be read; the last of them tells which could not."""
+    """The parts that could be read. The text of the last of them names the parts that could not."""
     failures = {pages: part for pages, part in parts.items() if isinstance(part, PermanentError)}
     made = [part for part in parts.values() if not isinstance(part, PermanentError)]
     if not made:

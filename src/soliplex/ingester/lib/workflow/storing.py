@@ -55,7 +55,8 @@ _RENDER: Final = "soliplex.ingester.lib.rag.writing.render_into"
 NOTHING_TO_INDEX: Final = {"nothing_to_index": True, "reason": "no text was found in it: no search can find it"}
 """What a step says beside its result whose document holds nothing, such as a photograph or a file of blanks."""
 REPLACED: Final = {"skipped": True, "reason": "another version has taken its place: it lives at no URI any more"}
-"""What a step says whose document was overtaken. Stored after the newer version, it would stand beside it for ever."""
+"""What a step says whose document was overtaken by a newer version: stored after that, it would stand beside it for
+ever."""
 
 
 @batch_handler(

@@ -30,7 +30,7 @@ async def characters_of(steps: Sequence[ClaimedStep]) -> list[int]:
 
 
 async def _told(steps: Sequence[ClaimedStep], step_type: WorkflowStepType, name: str, bytes_of_one: int) -> list[int]:
-    """What the step of this type said under this name in the run of each step; else a guess."""
+    """What the step of this type said under this name in each run; else a guess by the file's size."""
     told: defaultdict[int, int] = defaultdict(int)
     runs = sorted({step.run_id for step in steps})
     for row in await Database.read(SQL.outputs_of_runs(ids=runs, types=[step_type])):

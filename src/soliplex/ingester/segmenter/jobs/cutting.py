@@ -22,7 +22,7 @@ class Cut:
 
     articles: list[Article]
     warning: str | None
-    """What a reader should know of them."""
+    """Warnings about the articles, for people."""
 
 
 async def cut_files(markdown: Path, document: Path, sizes: Sizes) -> Cut:

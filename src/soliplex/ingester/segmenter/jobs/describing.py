@@ -27,7 +27,7 @@ DOCUMENTS_REMEMBERED: Final = 8
 
 @dataclass(slots=True)
 class _Remembered:
-    """What all articles of a document need, made once in a process while they are tagged."""
+    """What tagging needs of the whole document, made once in a process for all its articles."""
 
     words: OrderedDict[int, Mapping[str, int]] = field(default_factory=OrderedDict[int, Mapping[str, int]])
     embed: tuple[asyncio.AbstractEventLoop, Embed] | None = None

@@ -42,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 NO_TEXT: Final = "the document holds no text; if its pages are pictures, send it with enable_ocr=true"
 NOT_TAGGED: Final = "the job ended before it was tagged"
-"""The reason for an article with which nothing went wrong before the job ended."""
+"""The reason that is given for articles that were not tagged when the job ended, though nothing went wrong with them.
+"""
 
 
 async def segment_document(
@@ -81,7 +82,7 @@ def _store(run_step: RunStep, document_id: int, articles: Sequence[Article]) -> 
 
 
 async def tag_article(run_step: RunStep, run_params: Mapping[str, Any], item: int, chat: Chat | None) -> dict[str, Any]:
-    """Find the tags and the language of an article, and tell the receiver where it is time."""
+    """Find the tags and the language of an article, and tell the receiver where a message is due."""
     began = time.perf_counter()
     rows = await Database.read(SQL.article_to_tag(id=item))
     if not rows:

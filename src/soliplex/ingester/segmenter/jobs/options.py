@@ -151,7 +151,7 @@ class JobOptions(BaseModel):
 
 
 def read_options(fields: Mapping[str, str]) -> JobOptions:
-    """The options that these texts say, where no HTTP server has read them; BadFieldError names the first wrong one."""
+    """The options that texts give, for callers other than the HTTP server; BadFieldError names the first wrong one."""
     try:
         return JobOptions.model_validate(dict(fields))
     except ValidationError as exc:
@@ -160,7 +160,7 @@ def read_options(fields: Mapping[str, str]) -> JobOptions:
 
 
 def check_options(options: JobOptions, settings: Settings) -> None:
-    """Refuse what would have no effect, here or at all: it would be left out without a word."""
+    """Refuse options that would have no effect here or at all: they would be ignored without a word."""
     if not options.enable_ocr and (options.force_full_page_ocr or options.ocr_backend):
         field = "force_full_page_ocr" if options.force_full_page_ocr else "ocr_backend"
         raise BadFieldError(field, "has no effect without enable_ocr=true; set that, or leave this out")

@@ -88,7 +88,7 @@ def standing_of(status: JobStatus, steps: Sequence[StepStanding]) -> Standing:
         if step is None or step.status is not RunStatus.COMPLETED:
             fraction = step.fraction if step is not None else 0.0
             progress = begins + int((stage.until - begins) * min(max(fraction, 0.0), 1.0))
-            # All done, and not yet recorded: only a job that is completed is at 100.
+            # All steps are done, and the end of the run is not recorded yet: only a job that is COMPLETED is at 100.
             return Standing(min(progress, DONE - 1), None if status is JobStatus.NEW else stage.name)
         begins = stage.until
     return Standing(DONE - 1, STAGES["publish"].name)

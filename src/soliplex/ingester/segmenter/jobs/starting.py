@@ -135,7 +135,7 @@ class _Arriving:
         return Accepted(success=True, jobid=self.job_id, documentid=outcome.uri_id)
 
     def _see_type(self, doc_hash: str) -> Script[None]:
-        """Refuse a type for bytes that are stored as another: all who have the same bytes share one."""
+        """Refuse a type that differs from that of the same bytes which are stored already: they have one type."""
         rows = yield SQL.mime_type_of_document(hash=doc_hash)
         stored = media_type(rows[0]["mime_type"])
         if self.options.doctype is not None and stored != DOCTYPES[self.options.doctype]:

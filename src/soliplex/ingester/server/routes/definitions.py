@@ -25,7 +25,7 @@ from soliplex.ingester.server.routes.spellings import route
 router = APIRouter(prefix="/workflow", tags=["workflow"])
 
 LARGEST_YAML = 64 << 10
-"""Twenty times the largest that is shipped."""
+"""Bytes of a parameter set: twenty times the largest that is shipped."""
 AS_YAML: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/yaml": {"example": "id: batch\nname: Batch Workflow\n"}, "application/json": {}}}
 }

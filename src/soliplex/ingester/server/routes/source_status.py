@@ -21,10 +21,10 @@ from soliplex.ingester.server.parameters import Text, json_answer
 router = APIRouter(prefix="/source-status", tags=["source-status"])
 
 LARGEST: Final = 256 << 20
-"""About a million URIs with their hashes."""
+"""Bytes of the hashes: room for about a million URIs."""
 FIELD: Final = "hashes"
 ESCAPED: Final = "\\u"
-"""Where this stands in the JSON, texts in it may hold characters that cannot be stored, written as escapes."""
+"""If this stands in the JSON, its texts may hold escaped characters that cannot be stored."""
 
 
 class Sent(BaseModel):

@@ -107,7 +107,7 @@ type _Way = tuple[str, str]
 
 
 async def _ways(chosen: str, present: str) -> list[_Way]:
-    """How the two contents were processed: the chosen one's before the present one's, the best of each first."""
+    """How the two contents were processed: first the ways of the chosen one, then those of the present one."""
     rows = await Database.read(SQL.processings_of_documents(hashes=[chosen, present]))
 
     def preference(row: Row) -> tuple[bool, int, int]:
@@ -118,7 +118,7 @@ async def _ways(chosen: str, present: str) -> list[_Way]:
 
 
 async def _starts(ways: Sequence[_Way], place: Place, chosen: Version, *, priority: int, now: datetime) -> list[Start]:
-    """One run for each RAG database that must follow; where none is written, one run in all."""
+    """One run for each RAG database that must follow; one run in all where the ways write to none."""
     starts: list[Start] = []
     reached: set[str] = set()
     for workflow_id, param_id in ways:

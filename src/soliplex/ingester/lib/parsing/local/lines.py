@@ -20,13 +20,13 @@ from docling_core.types.doc.labels import DocItemLabel
 from docling_core.types.doc.page import TextCell
 
 CONFIDENCE: Final = 0.9
-"""Above the thresholds that docling drops clusters below: these are made of text, which is there."""
+"""How sure we are of clusters that are made of lines of text. docling drops clusters that it is less sure of."""
 LARGER: Final = 1.15
-"""A line that is so many times as large as most text is a heading, whatever its weight."""
+"""A line that is this many times as large as most text is a heading, whatever its weight."""
 MUCH_LARGER: Final = 1.6
-"""A line of a scan that is so many times as high as most of its page is set larger."""
+"""A line of a scan is set larger if it is this many times as high as most lines of its page."""
 NOT_SMALLER: Final = 0.95
-"""A heavier line that is smaller than most text is the name of an author, or a note."""
+"""A heavy line that is smaller than this share of most text is no heading, but the name of an author or a note."""
 LONGEST_HEADING: Final = 120
 HEADING_LINES: Final = 2
 SAME_LINE: Final = 0.5
@@ -36,10 +36,10 @@ SAME_SIZE: Final = 1.12
 MARGIN: Final = 0.07
 """Share of the page's height that its header and its footer may take."""
 SOME_OF_TEXT: Final = 0.25
-"""Share of a page's letters that make a style that of its text, though another, heavy one has more."""
+"""A style that has this share of a page's letters is the style of its text, even if another, heavy one has more."""
 SAME_HEIGHT: Final = 0.2
 CELL_GAP: Final = 1.5
-"""Between texts of one row that are farther apart than so many times their height, a column ends."""
+"""A column ends between texts of one row that are this many times their height apart."""
 _HEAVY: Final = re.compile(r"bold|black|heavy|demi|medium|[-,]b[di]?$|cmbx|\.b$", re.IGNORECASE)
 _BULLET: Final = re.compile(
     r"[\u2022\u25cf\u25aa\u25e6\u2023\u2043\uf0b7\uf0a7\uf06f\u2610\u2611\u2612\u2013\u2014*-]\s"

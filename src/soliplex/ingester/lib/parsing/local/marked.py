@@ -31,19 +31,21 @@ from soliplex.ingester.lib.parsing.pdf_marks import Mark, Marks
 
 MOST_ROWS: Final = 4
 MOST_OF_LINE: Final = 0.6
-"""Share of a line that is tagged as a heading; of one that goes on after its heading, less is."""
+"""A line is a heading if this share of it is tagged as one. A line that goes on after its heading has a smaller share.
+"""
 MOST_OF_PAGE: Final = 0.5
-"""Share of a page's letters above which tags call everything a heading, and so nothing."""
+"""If tags make more than this share of a page's letters headings, they are not believed."""
 SOME_LINES: Final = 8
-"""Lines of a page from which on that is asked: a slide may hold a title and little else."""
+"""Pages of fewer lines are not judged by MOST_OF_PAGE: a slide may hold a title and little else."""
 NEXT_ROW: Final = 1.5
 WHOLE_PAGE: Final = 0.98
-"""An entry that points so near to the top of its page points to the page."""
+"""An outline entry that points higher than this share of its page points to the page as a whole."""
 _NUMBER: Final = re.compile(r"[a-z]?\d[a-z\d]*|[ivxlc]+|[a-z]")
 _NOT_BESIDE_HEADINGS: Final = frozenset(
     {DocItemLabel.SECTION_HEADER, DocItemLabel.PAGE_HEADER, DocItemLabel.PAGE_FOOTER}
 )
-"""What the model takes for one of these together with a heading is text."""
+"""The kinds of clusters that hold a heading alone. If the model takes a heading and more for one of these, it is text.
+"""
 _LABELS_OF_ROWS: Final = frozenset({DocItemLabel.TABLE, DocItemLabel.DOCUMENT_INDEX})
 
 _KEPT: dict[PurePath, Marks] = {}
@@ -189,7 +191,7 @@ def _without(heading: Sequence[Line], cluster: Cluster, lines: Sequence[Line]) -
     if not any(line.is_inside(cluster.bbox) for line in heading):
         return [cluster]
     if cluster.label is DocItemLabel.PICTURE:
-        return []  # its text is read as what it is
+        return []  # its text stays in the body, where it is read as a heading
     box = around(heading)
     others = [line for line in lines if line not in heading and line.is_inside(cluster.bbox)]
     halves = [

@@ -48,7 +48,7 @@ class BundledOcrModel(RapidOcrModel):
         options: BundledOcrOptions,
         accelerator_options: AcceleratorOptions,
     ) -> None:
-        # Past the constructor of the class above, which is what asks for torch.
+        # This skips the constructor of the class above, which asks for torch.
         BaseOcrModel.__init__(
             self, enabled=enabled, artifacts_path=None, options=options, accelerator_options=accelerator_options
         )

@@ -62,14 +62,17 @@ type Way = Callable[[Path, str, ParseOptions], Parsed]
 _log = logging.getLogger(__name__)
 
 FAR_LESS: Final = 0.5
-"""Share of a page's text below which the layout has lost it; what docling leaves out on purpose is a tenth."""
+"""If less than this share of a page's text comes through, the layout has lost text; docling leaves out a tenth on
+purpose."""
 _OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
-"""Nothing may be fetched at run time; and that there is no torch, we know."""
+"""Environment variables for docling and its libraries: nothing is fetched at run time, and the warning that there is no
+torch is not shown."""
 PDFIUM: Final = "pypdfium2"
 TIFF: Final = "image/tiff"
 PICTURES_OF_TEXT: Final = "the pages hold no text, at most pictures of it; do_ocr: true has them read"
 LARGE_PAGE: Final = 4_000_000
-"""Square points; A1 has as many. docling reads pages by drawing them, PDFium does not."""
+"""Largest area of a page, in square points, that docling reads: that of A1. It draws pages to read them; PDFium does
+not."""
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
 LARGE: Final = "the document is large"
@@ -325,7 +328,7 @@ def _reasons(result: ConversionResult) -> str:
 
 @contextmanager
 def _under_its_extension(path: Path, extension: str) -> Generator[Path]:
-    """docling tells kinds apart by the extension, and documents are stored without one."""
+    """A link to the document with an extension: docling tells kinds by it, and documents are stored without."""
     with tempfile.TemporaryDirectory(prefix="parse-") as folder:
         named = Path(folder) / f"document{extension}"
         named.symlink_to(path.resolve())

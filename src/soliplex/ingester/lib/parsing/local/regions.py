@@ -34,7 +34,10 @@ _MOST: Final = 100
 
 
 class Region(NamedTuple):
-    """Left, top, right and bottom in pixels of the image, what the region is, and how sure the model is."""
+    """A region of an image.
+
+    Its edges are left, top, right and bottom in pixels; with them go the kind of the region and how sure the model is.
+    """
 
     box: tuple[float, float, float, float]
     name: str

@@ -134,7 +134,7 @@ def _indent(line: str) -> int:
 
 
 def _inline(text: str) -> str:
-    """Code first: what stands in it is no markup."""
+    """A line's markup as Markdown. Code is taken out first, since what stands in it is no markup."""
     parts = _LITERAL.split(text)
     return "".join(f"`{part}`" if number % 2 else _marked(part) for number, part in enumerate(parts))
 
