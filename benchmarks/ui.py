@@ -32,7 +32,7 @@ from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.work import Completed
 from soliplex.ingester.server.sharing import SHARE
-from soliplex.ingester.server.ui.files import START, BuiltFile, find
+from soliplex.ingester.server.ui.built_files import START, BuiltFile, find
 
 LINES: Final = (
     Line("first load of the overview, kB gzip", "first_load_kb", Target(150, at_most=True)),

@@ -24,8 +24,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import soliplex.ingester
 from soliplex.ingester.lib.embedding import cached
-from soliplex.ingester.lib.llm import counting as llm
-from soliplex.ingester.lib.webhooks import counting as webhooks
+from soliplex.ingester.lib.llm import chat_metrics as llm
+from soliplex.ingester.lib.webhooks import webhook_metrics as webhooks
 from soliplex.ingester.lib.wf.metrics import PrometheusMetrics
 from soliplex.ingester.server import metrics
 from tests.acceptance.test_server_process import until_the_group_ends
@@ -41,7 +41,7 @@ from pathlib import Path
 from opentelemetry import trace
 
 from soliplex.ingester import batch_handler
-from soliplex.ingester.lib.llm.counting import Prices, count_tokens
+from soliplex.ingester.lib.llm.chat_metrics import Prices, count_tokens
 
 log = logging.getLogger("some.library")
 

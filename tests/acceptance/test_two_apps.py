@@ -18,8 +18,8 @@ import sqlalchemy as sa
 import uvicorn
 from fastapi import FastAPI
 
-from soliplex.ingester.installation.opening import open_installation
 from soliplex.ingester.installation.values import Question, Work
+from soliplex.ingester.installation.which_installation import open_installation
 from soliplex.ingester.lib import webhooks
 from soliplex.ingester.lib.config import Settings, load_settings
 from soliplex.ingester.lib.errors import IngesterError, NotFoundError

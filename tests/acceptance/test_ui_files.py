@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soliplex.ingester.server.ui import files
+from soliplex.ingester.server.ui import built_files
 from tests.support.http import running_client
 
 PAGE = '<!doctype html><script type="module" src="./assets/index-abc.js"></script>' + " " * 500
@@ -18,7 +18,7 @@ SCRIPT = "console.log(1);" * 100
 @pytest.fixture
 def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a build leaves, in place of the build of this checkout."""
-    monkeypatch.setattr(files, "DIST", tmp_path / "dist")
+    monkeypatch.setattr(built_files, "DIST", tmp_path / "dist")
     (tmp_path / "dist" / "assets").mkdir(parents=True)
     (tmp_path / "dist" / "assets" / "index-abc.js").write_text(SCRIPT)
     (tmp_path / "dist" / "index.html").write_text(PAGE)
@@ -76,7 +76,7 @@ async def test_a_new_build_is_served_by_a_server_that_runs(dist: Path) -> None:
 async def test_without_a_build_the_server_works_and_says_how_to_build_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "DIST", tmp_path / "nothing")
+    monkeypatch.setattr(built_files, "DIST", tmp_path / "nothing")
     async with running_client() as client:
         answer = await client.get("/ui/")
         assert answer.status_code == 503

@@ -17,7 +17,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import ArtifactType, Database, DocumentBytes
 from soliplex.ingester.lib.storage import BlobStore, InvalidKeyError, StorageError, StoreUnavailableError
 from soliplex.ingester.lib.storage.blobs import BLOCK, Capabilities, GroupLookups, GroupWrites, LocalFiles, NameIndex
-from soliplex.ingester.lib.storage.database import DatabaseBlobs
+from soliplex.ingester.lib.storage.database_blobs import DatabaseBlobs
 from soliplex.ingester.lib.storage.fs import FolderBlobs
 from soliplex.ingester.lib.storage.memory import MemoryBlobs
 from soliplex.ingester.lib.storage.objects import ObjectBlobs, open_operator, s3_options

@@ -19,12 +19,12 @@ import uvicorn
 from fastapi import FastAPI
 from sqlmodel import select
 
-from soliplex.ingester.installation.files import LocalFile, Rules, fingerprint
 from soliplex.ingester.installation.ingestion import Ingestion
-from soliplex.ingester.installation.local import LocalInstallation
+from soliplex.ingester.installation.local_files import LocalFile, Rules, fingerprint
+from soliplex.ingester.installation.local_installation import LocalInstallation
 from soliplex.ingester.installation.order import Order
 from soliplex.ingester.installation.protocol import Installation, Target
-from soliplex.ingester.installation.remote import open_remote
+from soliplex.ingester.installation.remote_installation import open_remote
 from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.values import FileRefusedError, Question, Retried, Standing, Work
 from soliplex.ingester.lib.answers import JobStatus, KnownSource, Waiting
@@ -646,7 +646,7 @@ class _Counting(httpx.AsyncHTTPTransport):
 async def test_who_waits_for_a_server_is_told_of_changes_and_asks_seldom(
     database: type[Database], file: LocalFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soliplex.ingester.installation.remote.LOOKS_EVERY", 0.0)
+    monkeypatch.setattr("soliplex.ingester.installation.remote_installation.LOOKS_EVERY", 0.0)
     monkeypatch.setattr("soliplex.ingester.installation.following.LOOK_UNTOLD_EVERY", 600.0)
     get_settings.cache_clear()
     use_registry(None)

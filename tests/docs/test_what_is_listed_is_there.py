@@ -1,7 +1,8 @@
-"""The drawing of the layers holds every part of the source, and the lists of make's commands every command."""
+"""What is listed is there: parts in the drawing of the layers, files in packages, commands in tables."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -25,6 +26,19 @@ def test_every_part_of_the_source_is_drawn() -> None:
     drawn = {name for line in lines for name in line.split(" · ")}
     names = {name.removeprefix("lib/").removesuffix(".py") for name in drawn}
     assert parts_of(SOURCE) | parts_of(SOURCE / "lib") == names | {"lib"}
+
+
+def listed_by(package: Path) -> set[str]:
+    said = ast.get_docstring(ast.parse(package.read_text("utf-8"))) or ""
+    names = re.findall(r"^ {0,4}([a-z_]+)(?:\.py|/)?  +\S|  ([a-z_]+)\.py  +\S", said, re.MULTILINE)
+    return {name for found in names for name in found if name}
+
+
+def test_what_a_package_lists_is_in_its_folder() -> None:
+    packages = sorted(SOURCE.rglob("__init__.py"))
+    wrong = {str(package): listed_by(package) - parts_of(package.parent) for package in packages}
+    assert {package: names for package, names in wrong.items() if names} == {}
+    assert listed_by(SOURCE / "lib" / "rag" / "__init__.py") >= {"fencing", "searching"}
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/reference/index.md"])

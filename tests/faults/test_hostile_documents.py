@@ -22,7 +22,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.parsing import ParseOptions
 from soliplex.ingester.lib.parsing.errors import HarmfulDocumentError
-from soliplex.ingester.lib.parsing.files import ParsedFiles
+from soliplex.ingester.lib.parsing.parsed_files import ParsedFiles
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.isolation import ProcessPool

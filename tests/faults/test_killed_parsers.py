@@ -16,7 +16,7 @@ import pytest
 from soliplex.ingester.lib import scratch
 from soliplex.ingester.lib.parsing import ParseOptions
 from soliplex.ingester.lib.parsing.errors import HarmfulDocumentError
-from soliplex.ingester.lib.parsing.files import ParsedFiles
+from soliplex.ingester.lib.parsing.parsed_files import ParsedFiles
 from soliplex.ingester.lib.wf.errors import HandlerCrashed
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow import parsing

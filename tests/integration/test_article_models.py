@@ -11,7 +11,7 @@ import pytest
 from soliplex.ingester.lib.config import Settings, load_settings
 from soliplex.ingester.lib.llm import UnusableAnswerError, open_chat
 from soliplex.ingester.segmenter import Article
-from soliplex.ingester.segmenter.language import Stage, open_language_chain
+from soliplex.ingester.segmenter.article_language import Stage, open_language_chain
 from soliplex.ingester.segmenter.tagging import Tagger, TagRules
 from tests.support.chat_server import ChatServer, Failure, Silence, chat_server
 

@@ -25,8 +25,8 @@ from soliplex.ingester.lib.wf.operations import delete_run_group
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.runner import Worker
 from soliplex.ingester.lib.workflow import storing
-from soliplex.ingester.segmenter.jobs.options import JobOptions
-from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
+from soliplex.ingester.segmenter.jobs.job_options import JobOptions
+from soliplex.ingester.segmenter.jobs.new_jobs import Sender, start_job
 from tests.support.documents import hash_of, pieces
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import eventually

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from soliplex.ingester.lib.config import load_settings
-from soliplex.ingester.segmenter.language import Language, Stage, open_language_chain
+from soliplex.ingester.segmenter.article_language import Language, Stage, open_language_chain
 from tests.support.receiver import BREAKS_OFF, CLOSES, GIBBERISH, HANGS, LIES, Answer, Receiver, Reply, receiver
 
 GERMAN = "Am ersten warmen Tag verlassen die Bienen den Stock und suchen Wasser."

@@ -13,10 +13,9 @@ import pytest
 from soliplex.ingester.lib.mime import detect_mime_type
 from soliplex.ingester.lib.parsing import Parsed, ParseOptions, parse_blocking
 from soliplex.ingester.lib.parsing.formats import STRUCTURED
-from soliplex.ingester.lib.parsing.local import parser as local_parser
+from soliplex.ingester.lib.parsing.local import local_parser
 from soliplex.ingester.lib.parsing.readable import why_unread
-from soliplex.ingester.lib.parsing.serve import DoclingServeParser
-from soliplex.ingester.lib.parsing.serve import parser as serve_parser
+from soliplex.ingester.lib.parsing.serve import DoclingServeParser, serve_parser
 from soliplex.ingester.lib.validation.checking import validate_blocking
 from soliplex.ingester.lib.wf.errors import PermanentError
 from tests.support import hostile

@@ -13,8 +13,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions, UnsupportedFormatError, parser_named
-from soliplex.ingester.lib.parsing.local import LocalParser
-from soliplex.ingester.lib.parsing.local import parser as local_parser
+from soliplex.ingester.lib.parsing.local import LocalParser, local_parser
 from tests.support.files import WORD, docx, drawn_pdf, marked_pdf, pdf, zipped
 from tests.support.soffice import FakeOffice
 
@@ -127,7 +126,7 @@ def test_a_grid_with_few_words_is_no_table(parse: Parse) -> None:
 
 
 def test_cells_of_scripts_that_run_leftwards_are_read_leftwards() -> None:
-    from soliplex.ingester.lib.parsing.local.tables import Word, _read_leftwards, _runs_left
+    from soliplex.ingester.lib.parsing.local.table_grids import Word, _read_leftwards, _runs_left
 
     row = [("1403", 0), ("/", 30), ("09", 40), ("\u05e2\u05d5\u05dc\u05dd", 60), ("\u05e9\u05dc\u05d5\u05dd", 100)]
     words = [Word(text, left, 0, left + 25, 10) for text, left in row]
@@ -364,7 +363,7 @@ def test_converters_are_kept() -> None:
 
 
 def words_at(rows: Mapping[int, Mapping[int, str]]) -> list[Any]:
-    from soliplex.ingester.lib.parsing.local.tables import Word
+    from soliplex.ingester.lib.parsing.local.table_grids import Word
 
     return [
         Word(text, left, top, left + 6 * len(text), top + 10)
@@ -378,7 +377,7 @@ def texts(grid: list[list[list[Any]]]) -> list[list[str]]:
 
 
 def test_words_in_columns_are_a_table() -> None:
-    from soliplex.ingester.lib.parsing.local.tables import grid_of
+    from soliplex.ingester.lib.parsing.local.table_grids import grid_of
 
     rows = {
         0: {0: "Fruit", 100: "Spring", 200: "Autumn"},
@@ -393,7 +392,7 @@ def test_words_in_columns_are_a_table() -> None:
 
 
 def test_a_row_across_all_columns_does_not_join_them() -> None:
-    from soliplex.ingester.lib.parsing.local.tables import grid_of
+    from soliplex.ingester.lib.parsing.local.table_grids import grid_of
 
     rows: dict[int, dict[int, str]] = {0: {0: "x" * 40}}
     rows |= {15 * number: {0: "name", 150: "value"} for number in range(1, 12)}
@@ -403,7 +402,7 @@ def test_a_row_across_all_columns_does_not_join_them() -> None:
 
 
 def test_no_words_are_no_table() -> None:
-    from soliplex.ingester.lib.parsing.local.tables import grid_of
+    from soliplex.ingester.lib.parsing.local.table_grids import grid_of
 
     assert grid_of([]) == []
 

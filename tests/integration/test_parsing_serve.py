@@ -12,7 +12,7 @@ import pytest
 from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, ParserUnavailableError
 from soliplex.ingester.lib.parsing.errors import ParserGaveUpError
 from soliplex.ingester.lib.parsing.serve import DoclingServeParser
-from soliplex.ingester.lib.parsing.serve.protocol import _content
+from soliplex.ingester.lib.parsing.serve.serve_tasks import _content
 from soliplex.ingester.lib.parsing.serve.servers import FAILURES_TO_OPEN, Servers, ServerTrouble
 from soliplex.ingester.lib.wf.errors import PermanentError
 from tests.support.docling_serve import FakeDoclingServe

@@ -10,8 +10,7 @@ import pytest
 from benchmarks.documents import exports
 from soliplex.ingester.lib.chunking import chunk
 from soliplex.ingester.lib.parsing import Parsed, ParseOptions, parser_named
-from soliplex.ingester.lib.parsing.local import LocalParser
-from soliplex.ingester.lib.parsing.local import parser as local_parser
+from soliplex.ingester.lib.parsing.local import LocalParser, local_parser
 from tests.support.files import pdf
 
 EXPORTS = Path(exports.__file__).parent

@@ -14,7 +14,7 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import HistoryAction, RunStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.parsing.coverage import Coverage
-from soliplex.ingester.lib.parsing.files import About
+from soliplex.ingester.lib.parsing.parsed_files import About
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.opening import open_rag
 from soliplex.ingester.lib.rag.upkeep import is_absent

@@ -11,8 +11,8 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database, ResourceLockKind, RunGroup
 from soliplex.ingester.lib.rag import inventory
+from soliplex.ingester.lib.rag.database_files import all_databases
 from soliplex.ingester.lib.rag.fencing import SoleWriter
-from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.readers import can_be_read, readers_kept
 from soliplex.ingester.lib.rag.writing import delete_documents, write_documents
 from tests.integration.test_rag import IDENTITY, document, uris

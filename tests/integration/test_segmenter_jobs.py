@@ -27,8 +27,8 @@ from soliplex.ingester.lib.workflow import parsing
 from soliplex.ingester.segmenter.jobs import callbacks, handlers, views
 from soliplex.ingester.segmenter.jobs.changing import cancel_job, delete_job, retry_job
 from soliplex.ingester.segmenter.jobs.describing import Description
-from soliplex.ingester.segmenter.jobs.options import JobOptions
-from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
+from soliplex.ingester.segmenter.jobs.job_options import JobOptions
+from soliplex.ingester.segmenter.jobs.new_jobs import Sender, start_job
 from tests.support.documents import pieces
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import eventually

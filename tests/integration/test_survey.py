@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from soliplex.ingester.installation.files import LocalFile
 from soliplex.ingester.installation.forecast import ForecastFile
+from soliplex.ingester.installation.local_files import LocalFile
 from soliplex.ingester.installation.survey import Survey
 from tests.support.files import pdf
 

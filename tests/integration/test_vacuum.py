@@ -14,8 +14,8 @@ import pytest
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.models import Database, ResourceLockKind
 from soliplex.ingester.lib.rag import hold_rag_lock, vacuum
+from soliplex.ingester.lib.rag.database_files import all_databases
 from soliplex.ingester.lib.rag.fencing import SoleWriter
-from soliplex.ingester.lib.rag.files import all_databases
 from soliplex.ingester.lib.rag.inventory import database_info
 from soliplex.ingester.lib.rag.writing import write_documents
 from soliplex.ingester.lib.wf.runner import Worker

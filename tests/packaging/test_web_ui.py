@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from soliplex.ingester.server.ui import is_built
-from soliplex.ingester.server.ui.files import DIST
+from soliplex.ingester.server.ui.built_files import DIST
 
 INSIDE = "soliplex/ingester/server/ui/dist/"
 

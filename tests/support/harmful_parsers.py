@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from soliplex.ingester.lib.parsing import ParseOptions
-from soliplex.ingester.lib.parsing.files import About, ParsedFiles, parse_to_files
+from soliplex.ingester.lib.parsing.parsed_files import About, ParsedFiles, parse_to_files
 
 METHOD: Final = f"{__name__}.parse"
 MIB: Final = 1 << 20

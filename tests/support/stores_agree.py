@@ -33,7 +33,7 @@ from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.rag.writing import rag_id
 from soliplex.ingester.lib.storage import Integrity, StrayKind, find_strays, get_artifacts
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, read_json
+from soliplex.ingester.lib.workflow.step_artifacts import SKIPPED, read_json
 from tests.support.engine import rows_of
 
 _IDS: Final = UUID("5a1d5f0e-6c0b-4b0e-9f5a-3c1f2b7a9d10")

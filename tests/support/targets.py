@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from soliplex.ingester.installation.files import LocalFile, fingerprint
+from soliplex.ingester.installation.local_files import LocalFile, fingerprint
 from soliplex.ingester.installation.values import (
     Changes,
     Failure,

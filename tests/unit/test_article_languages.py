@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.language import known_code, language_of
+from soliplex.ingester.segmenter.article_language import Language, LanguageChain, Stage, language_of_document
 from soliplex.ingester.segmenter.google_translate import GoogleTranslate
-from soliplex.ingester.segmenter.language import Language, LanguageChain, Stage, language_of_document
 from tests.support.chat import Answering
 
 GERMAN = "Am ersten warmen Tag verlassen die Bienen den Stock und suchen Wasser."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soliplex.ingester.cli.counting import FOLDER, counted_together, remove_left_behind
+from soliplex.ingester.cli.shared_metrics import FOLDER, counted_together, remove_left_behind
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from soliplex.ingester.lib.workflow.artifacts import AT_ONCE, each_alone
+from soliplex.ingester.lib.workflow.step_artifacts import AT_ONCE, each_alone
 
 
 async def test_results_come_in_order_and_an_error_is_the_result_of_its_item() -> None:

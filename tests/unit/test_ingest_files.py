@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soliplex.ingester.installation.files import (
+from soliplex.ingester.installation.local_files import (
     LeftOut,
     LocalFile,
     Rules,

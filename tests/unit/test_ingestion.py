@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from soliplex.ingester.cli.ingest.display import LineDisplay, LiveDisplay, Speaking, display_for
-from soliplex.ingester.cli.ingest.summary import exit_code_of, in_words
+from soliplex.ingester.cli.ingest.summary_words import exit_code_of, in_words
 from soliplex.ingester.installation import following
-from soliplex.ingester.installation.files import LocalFile, Rules, Why
 from soliplex.ingester.installation.ingestion import Ingestion
+from soliplex.ingester.installation.local_files import LocalFile, Rules, Why
 from soliplex.ingester.installation.missing import Missing
 from soliplex.ingester.installation.order import LONGEST_NAME, Order, name_of_batch
 from soliplex.ingester.installation.stages import Stage

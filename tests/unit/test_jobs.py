@@ -11,7 +11,7 @@ from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.lib.enums import RunStatus, SegmentStatus
 from soliplex.ingester.lib.webhooks import LARGEST_BODY, NewMessage
 from soliplex.ingester.segmenter.jobs.callbacks import body_of, is_due, portions
-from soliplex.ingester.segmenter.jobs.options import (
+from soliplex.ingester.segmenter.jobs.job_options import (
     BadFieldError,
     JobOptions,
     UnsupportedTypeError,
@@ -19,6 +19,7 @@ from soliplex.ingester.segmenter.jobs.options import (
     checked_type,
     read_options,
 )
+from soliplex.ingester.segmenter.jobs.new_jobs import new_job_id, safe_filename
 from soliplex.ingester.segmenter.jobs.standing import (
     STAGES,
     Standing,
@@ -28,7 +29,6 @@ from soliplex.ingester.segmenter.jobs.standing import (
     run_statuses,
     standing_of,
 )
-from soliplex.ingester.segmenter.jobs.starting import new_job_id, safe_filename
 from soliplex.ingester.segmenter.jobs.workflow import segment_workflow
 
 MOMENT = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)

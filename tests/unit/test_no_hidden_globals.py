@@ -19,7 +19,7 @@ STARTS: Final = {
     "cli/": "a command is where a process starts",
     "migrations/env.py": "Alembic's own command is where a process starts",
     "server/__init__.py": "create_app",
-    "installation/opening.py": "open_installation",
+    "installation/which_installation.py": "open_installation",
 }
 HANDLERS: Final = {
     "lib/workflow/": "workflow files name its functions",
@@ -45,7 +45,7 @@ FRONTS: Final = {
     "lib/wf/wakeup.py": "work_is_ready()",
     "lib/wf/isolation/host.py": "what a process is started with",
     "lib/wf/tracing/carrying.py": "where the spans of a handler's process go",
-    "lib/storage/opening.py": "get_artifacts()",
+    "lib/storage/configured_artifacts.py": "get_artifacts()",
     "lib/parsing/registry.py": "parser_named(), chosen_parser_name()",
     "lib/parsing/limits.py": "the longest text",
     "lib/embedding/": "open_embedder(), open_cached_embedder() of callers that name no settings",
@@ -66,8 +66,8 @@ REGISTRY: Final = {
     **STARTS,
     **HANDLERS,
     "lib/wf/": "the engine, whose operations are called by their names",
-    "lib/operations/starting.py": "what is to be run, by ids that clients send",
-    "segmenter/jobs/starting.py": "whether a file defines another workflow under the name of ours",
+    "lib/operations/workflow_starts.py": "what is to be run, by ids that clients send",
+    "segmenter/jobs/new_jobs.py": "whether a file defines another workflow under the name of ours",
     "server/parameters.py": "the registry of an application, for its routes",
 }
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soliplex.ingester.goals.optimizer import chains, structure
-from soliplex.ingester.goals.optimizer.changes import Change, apply_changes, hash_of
 from soliplex.ingester.goals.optimizer.comparing import compared
 from soliplex.ingester.goals.optimizer.concurrency import best_at_once
+from soliplex.ingester.goals.optimizer.flow_changes import Change, apply_changes, hash_of
 from soliplex.ingester.goals.optimizer.measurements import Interval, RunFacts, StepStats
 from soliplex.ingester.goals.optimizer.simulation import makespan
 from soliplex.ingester.goals.optimizer.tuning import tuned

@@ -13,7 +13,7 @@ from soliplex.ingester.lib import scratch
 from soliplex.ingester.lib.models import RunStep, loaded
 from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions
 from soliplex.ingester.lib.parsing.errors import Harm, OutOfTimeError, ParserGaveUpError
-from soliplex.ingester.lib.parsing.files import About
+from soliplex.ingester.lib.parsing.parsed_files import About
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow import parsing
 from soliplex.ingester.lib.workflow.document_processes import Share, StepTime, tried_twice

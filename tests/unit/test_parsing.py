@@ -22,7 +22,7 @@ from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_parag
 from soliplex.ingester.lib.parsing.pdf_text import pages_within, paragraphs_of
 from soliplex.ingester.lib.parsing.plain_text import LONGEST_PARAGRAPH, paragraphs, source_parts
 from soliplex.ingester.lib.parsing.readable import why_unread
-from soliplex.ingester.lib.parsing.serve.protocol import fields_of
+from soliplex.ingester.lib.parsing.serve.serve_tasks import fields_of
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 
 

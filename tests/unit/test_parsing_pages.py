@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soliplex.ingester.lib.parsing import ParseFailedError, ParseOptions, parse_blocking
-from soliplex.ingester.lib.parsing.documents import to_parsed
-from soliplex.ingester.lib.parsing.pages import count_pages, merged, page_ranges
+from soliplex.ingester.lib.parsing.long_documents import count_pages, merged, page_ranges
+from soliplex.ingester.lib.parsing.plain_documents import to_parsed
 from tests.support.files import pdf
 
 PDF = "application/pdf"

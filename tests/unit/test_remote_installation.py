@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.local_files import LocalFile
 from soliplex.ingester.installation.multipart import Form
-from soliplex.ingester.installation.remote import RemoteError, RemoteInstallation, open_remote
+from soliplex.ingester.installation.remote_installation import RemoteError, RemoteInstallation, open_remote
 from soliplex.ingester.installation.values import FileRefusedError, Work
 from soliplex.ingester.lib.http_statuses import PASSING
 

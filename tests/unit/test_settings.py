@@ -22,7 +22,7 @@ from soliplex.ingester.lib.config import (
 from soliplex.ingester.lib.config.checks import Unfit
 from soliplex.ingester.lib.config.fields import as_text, leaves
 from soliplex.ingester.lib.config.reference import env_template, settings_by_area
-from soliplex.ingester.lib.config.shipped import config_dir, shipped_config_dir
+from soliplex.ingester.lib.config.shipped_files import config_dir, shipped_config_dir
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 
 import soliplex.ingester
 from soliplex.ingester.lib.chunking import ChunkOptions
-from soliplex.ingester.lib.config import shipped
+from soliplex.ingester.lib.config import shipped_files
 from soliplex.ingester.lib.config.fields import Leaf
 from soliplex.ingester.lib.config.reference import settings_by_area
 from soliplex.ingester.lib.embedding import EmbedOptions
@@ -55,7 +55,7 @@ def test_every_parameter_of_the_shipped_sets_is_known_to_its_step() -> None:
         "embed": set(EmbedOptions.model_fields),
         "store": {"data_dir"},
     }
-    for path in sorted((shipped.shipped_config_dir("params")).glob("*.yaml")):
+    for path in sorted((shipped_files.shipped_config_dir("params")).glob("*.yaml")):
         config = parameter_set_from_yaml(path.read_bytes(), path=path).config
         for step, names in known.items():
             assert set(config.get(step, {})) <= names, f"{path.name}: {step}"

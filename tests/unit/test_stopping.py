@@ -6,14 +6,14 @@ import signal
 
 import pytest
 
-from soliplex.ingester.cli import stopping
-from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL, stopping_on_signals
+from soliplex.ingester.cli import stop_signals
+from soliplex.ingester.cli.stop_signals import STOPPED_BY_SIGNAL, stopping_on_signals
 
 
 async def test_the_first_signal_asks_and_the_second_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now, told, codes = [0.0], list[str](), list[int]()
-    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    monkeypatch.setattr(stop_signals.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stop_signals.os, "_exit", codes.append)
     with stopping_on_signals(first=lambda: told.append("first"), second=lambda: told.append("second")) as event:
         os.kill(os.getpid(), signal.SIGTERM)
         await event.wait()
@@ -28,8 +28,8 @@ async def test_the_first_signal_asks_and_the_second_ends_at_once(monkeypatch: py
 
 async def test_a_second_ctrl_c_ends_at_once_also_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now, codes = [0.0], list[int]()
-    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    monkeypatch.setattr(stop_signals.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stop_signals.os, "_exit", codes.append)
     with stopping_on_signals() as event:
         os.kill(os.getpid(), signal.SIGINT)
         await event.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docling_core.types.doc.base import BoundingBox
 
-from soliplex.ingester.lib.parsing.local.tables import Word, joined_rows, ruled_grid
+from soliplex.ingester.lib.parsing.local.table_grids import Word, joined_rows, ruled_grid
 
 
 def word(text: str, left: float, top: float) -> Word:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from soliplex.ingester.installation import unpacking
-from soliplex.ingester.installation.files import Finding, LeftOut, LocalFile, Rules, Unreadable, Why
+from soliplex.ingester.installation.local_files import Finding, LeftOut, LocalFile, Rules, Unreadable, Why
 from soliplex.ingester.installation.unpacking import is_archive, unpacked
 from soliplex.ingester.lib.validation import archives
 from tests.support.files import docx, zipped

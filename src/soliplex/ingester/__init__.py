@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from soliplex.ingester.goals.orchestrator import GoalResult, Orchestrator
     from soliplex.ingester.goals.rules import RuleDecomposer
     from soliplex.ingester.installation.ingester import Ingester, NotOpenError, NotStoredAgainError
-    from soliplex.ingester.installation.remote import RemoteError
+    from soliplex.ingester.installation.remote_installation import RemoteError
     from soliplex.ingester.installation.stages import Stage, Watcher
     from soliplex.ingester.installation.summary import Summary
     from soliplex.ingester.installation.values import Failure
@@ -155,7 +155,7 @@ _ORIGINS = {
     "goals.orchestrator": ("GoalResult", "Orchestrator"),
     "goals.rules": ("RuleDecomposer",),
     "installation.ingester": ("Ingester", "NotOpenError", "NotStoredAgainError"),
-    "installation.remote": ("RemoteError",),
+    "installation.remote_installation": ("RemoteError",),
     "installation.stages": ("Stage", "Watcher"),
     "installation.summary": ("Summary",),
     "installation.values": ("Failure",),

@@ -35,7 +35,7 @@ async def fetch(
     A step of a workflow fetches them, so what may pass is tried again. Pages of the web need no setting; files must be
     allowed by INPUT_FILE_ROOTS, buckets by INPUT_S3. Exit code 1 if any document failed, 130 if it was stopped.
     """
-    from soliplex.ingester.cli.following import exit_code_of, watch_groups
+    from soliplex.ingester.cli.watched_groups import exit_code_of, watch_groups
     from soliplex.ingester.installation.following import Followed
     from soliplex.ingester.installation.values import Work
 

@@ -14,7 +14,7 @@ COMMANDS: dict[str, str | Group] = {
     "init-config": "soliplex.ingester.cli.settings:init_config",
     "serve": "soliplex.ingester.cli.serve:serve",
     "worker": "soliplex.ingester.cli.worker:worker",
-    "ingest": "soliplex.ingester.cli.ingest.command:ingest",
+    "ingest": "soliplex.ingester.cli.ingest.ingest_command:ingest",
     "fetch": "soliplex.ingester.cli.fetch:fetch",
     "delete": "soliplex.ingester.cli.delete:delete",
     "list-batches": "soliplex.ingester.cli.groups:list_batches",
@@ -28,7 +28,7 @@ COMMANDS: dict[str, str | Group] = {
     "versions": "soliplex.ingester.cli.versions:versions",
     "diff": "soliplex.ingester.cli.versions:diff",
     "rollback": "soliplex.ingester.cli.versions:rollback",
-    "top": "soliplex.ingester.cli.top.command:top",
+    "top": "soliplex.ingester.cli.top.top_command:top",
     "stats": "soliplex.ingester.cli.stats:stats",
     "schedule": Group(
         "Workflows that are started again and again.",

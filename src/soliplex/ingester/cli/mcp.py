@@ -42,7 +42,7 @@ async def mcp(
     Over standard input and output, for a client that starts this command, or over HTTP. Assistants can search, read
     documents and list sources. Over HTTP they are asked for API_KEY where that is set. Ctrl-C stops it.
     """
-    from soliplex.ingester.cli.stopping import stopping_on_signals
+    from soliplex.ingester.cli.stop_signals import stopping_on_signals
     from soliplex.ingester.installation.ingester import Ingester
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging

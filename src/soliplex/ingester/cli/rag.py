@@ -132,7 +132,7 @@ async def verify_db(
 
 
 async def _database_names() -> Sequence[str]:
-    from soliplex.ingester.lib.rag.files import all_databases
+    from soliplex.ingester.lib.rag.database_files import all_databases
 
     return await all_databases().names()
 
@@ -141,7 +141,7 @@ async def _vacuum(name: str, *, force: bool, wait: float) -> dict[str, Any]:
     from soliplex.ingester.lib import rag
     from soliplex.ingester.lib.access import audited
     from soliplex.ingester.lib.models import ResourceLockKind
-    from soliplex.ingester.lib.rag.files import all_databases
+    from soliplex.ingester.lib.rag.database_files import all_databases
     from soliplex.ingester.lib.wf.operations import force_release_resource_lock
 
     path, files = await _existing(name), all_databases()
@@ -174,7 +174,7 @@ VERIFIED = {
 
 
 async def _verified(name: str, *, repair: bool, wait: float) -> dict[str, Any]:
-    from soliplex.ingester.lib.rag.files import all_databases
+    from soliplex.ingester.lib.rag.database_files import all_databases
 
     path = await _existing(name)
     files = all_databases()

@@ -17,13 +17,13 @@ import typer
 from soliplex.ingester.cli.groups import tell
 from soliplex.ingester.cli.ingest.choice import Server, open_target
 from soliplex.ingester.cli.output import AsJson, console, counted, echo, fields_of, line, print_json
-from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL, stopping_on_signals
+from soliplex.ingester.cli.stop_signals import STOPPED_BY_SIGNAL, stopping_on_signals
 from soliplex.ingester.lib.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from soliplex.ingester.installation.files import LocalFile
+    from soliplex.ingester.installation.local_files import LocalFile
     from soliplex.ingester.installation.protocol import Installation
     from soliplex.ingester.lib.answers import Job, JobSegment
 
@@ -113,7 +113,7 @@ def _text(value: object) -> str:
 
 def _files(paths: Sequence[Path]) -> tuple[list[LocalFile], int]:
     """The files, and how many things could not be read, each of which is told."""
-    from soliplex.ingester.installation.files import LocalFile, Rules, Unreadable, walk
+    from soliplex.ingester.installation.local_files import LocalFile, Rules, Unreadable, walk
 
     files, unreadable = list[LocalFile](), 0
     for found in walk(paths, Rules()):

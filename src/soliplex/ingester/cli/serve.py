@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from soliplex.ingester.cli.counting import counted_together
+from soliplex.ingester.cli.shared_metrics import counted_together
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

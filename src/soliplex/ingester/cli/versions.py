@@ -107,7 +107,7 @@ async def rollback(
     It becomes the newest version. Nothing is parsed or embedded that is still stored from the first time. Exit code 1
     if it could not be stored again, 130 if the waiting was stopped: any worker then finishes it.
     """
-    from soliplex.ingester.cli.following import exit_code_of, watch_groups
+    from soliplex.ingester.cli.watched_groups import exit_code_of, watch_groups
     from soliplex.ingester.installation.values import Work
 
     async with open_target(server, tell) as target:

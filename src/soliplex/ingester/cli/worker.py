@@ -35,7 +35,7 @@ async def worker(
     SIGINT (Ctrl-C) or SIGTERM stops it gracefully: running steps may finish, the rest goes back. A second signal stops
     it at once. A worker that cannot go on says why and ends with exit code 1, so that a supervisor starts another.
     """
-    from soliplex.ingester.cli.counting import counted_together
+    from soliplex.ingester.cli.shared_metrics import counted_together
     from soliplex.ingester.lib.config import get_settings
 
     settings = get_settings()
@@ -48,7 +48,7 @@ async def _work(settings: Settings, stop_timeout: float | None, port: int | None
     import asyncio
 
     from soliplex.ingester.cli.database import PATIENCE_OF_WORKERS, open_database
-    from soliplex.ingester.cli.stopping import stopping_on_signals
+    from soliplex.ingester.cli.stop_signals import stopping_on_signals
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.lib.wf.runner import at_work
 

@@ -9,6 +9,9 @@
     orchestrator   Orchestrator: decompose, make a flow, execute; a goal is itself a run
     notifications  being told of decompositions, executions and tasks as they begin and end
     composer       WorkflowComposer: all of it in one call, for one goal or several
+    optimizer/     what flows would do better with, learned from their runs
+    goal_list      goals, the newest first
+    extension      what the engine is given for goals
 
 Stands on flows and on the installation, whose questions its steps ask. Knows no HTTP server and no command line.
 """

@@ -11,7 +11,7 @@ from dataclasses import replace
 from soliplex.ingester.goals.decomposers import Decomposer, check_goal
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.notifications import ALL, Event, OrchestratorNotifications, events_of_runs
-from soliplex.ingester.goals.optimizer.changes import Level
+from soliplex.ingester.goals.optimizer.flow_changes import Level
 from soliplex.ingester.goals.orchestrator import GoalResult, NewGoal, executed
 from soliplex.ingester.goals.task_graph import TaskGraph, tasks_of
 from soliplex.ingester.lib.wf.flows.functions import Function

@@ -20,7 +20,7 @@ from uuid import uuid4
 from soliplex.ingester.goals.decomposers import Decomposer, check_goal, decomposed
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.notifications import Event
-from soliplex.ingester.goals.optimizer.changes import Level
+from soliplex.ingester.goals.optimizer.flow_changes import Level
 from soliplex.ingester.goals.optimizer.optimizer import chosen, flow_to_run
 from soliplex.ingester.goals.sql import SQL
 from soliplex.ingester.goals.task_graph import TaskGraph, task_graph

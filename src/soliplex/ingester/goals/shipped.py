@@ -20,9 +20,9 @@ from pathspec import GitIgnoreSpec
 
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.tasks import FROM_OUTSIDE
-from soliplex.ingester.installation.files import LocalFile, Rules, walk
 from soliplex.ingester.installation.ingestion import Ingestion
-from soliplex.ingester.installation.local import LocalInstallation
+from soliplex.ingester.installation.local_files import LocalFile, Rules, walk
+from soliplex.ingester.installation.local_installation import LocalInstallation
 from soliplex.ingester.installation.order import Order
 from soliplex.ingester.installation.stages import Unwatched
 from soliplex.ingester.installation.summary import Summary

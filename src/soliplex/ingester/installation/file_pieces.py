@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from soliplex.ingester.installation.files import reason_of
+from soliplex.ingester.installation.local_files import reason_of
 from soliplex.ingester.installation.values import FileRefusedError
 
 PIECE: Final = 1 << 20

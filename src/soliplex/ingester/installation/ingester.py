@@ -17,14 +17,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from soliplex.ingester.installation.files import Rules
 from soliplex.ingester.installation.following import Followed, follow_groups
 from soliplex.ingester.installation.ingestion import Ingestion, delete_gone
 from soliplex.ingester.installation.known_uris import known_uri, known_uris
-from soliplex.ingester.installation.opening import checked_address, open_installation
+from soliplex.ingester.installation.local_files import Rules
 from soliplex.ingester.installation.order import Order
 from soliplex.ingester.installation.stages import Unwatched, Watcher
 from soliplex.ingester.installation.values import Failure, Question, Work
+from soliplex.ingester.installation.which_installation import checked_address, open_installation
 from soliplex.ingester.lib.answers import MOST_HITS, SearchKind
 from soliplex.ingester.lib.errors import IngesterError, InvalidInputError
 from soliplex.ingester.lib.storable import checked_name

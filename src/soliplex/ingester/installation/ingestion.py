@@ -15,7 +15,10 @@ from itertools import batched, islice
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.installation.files import (
+from soliplex.ingester.installation.following import GroupFollower
+from soliplex.ingester.installation.forecast import Forecast, ForecastFile, forecast
+from soliplex.ingester.installation.interruptible import Interruptible, Stopped
+from soliplex.ingester.installation.local_files import (
     Finding,
     LeftOut,
     LocalFile,
@@ -27,9 +30,6 @@ from soliplex.ingester.installation.files import (
     reason_of,
     walk,
 )
-from soliplex.ingester.installation.following import GroupFollower
-from soliplex.ingester.installation.forecast import Forecast, ForecastFile, forecast
-from soliplex.ingester.installation.interruptible import Interruptible, Stopped
 from soliplex.ingester.installation.missing import Missing, delete_missing, find_missing
 from soliplex.ingester.installation.order import Order
 from soliplex.ingester.installation.protocol import Target

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.installation.files import LocalFile, Rules, Unreadable, folders_of, gone_files, printable
+from soliplex.ingester.installation.local_files import LocalFile, Rules, Unreadable, folders_of, gone_files, printable
 from soliplex.ingester.installation.protocol import Target
 
 FEW: Final = 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.installation.files import Rules
+from soliplex.ingester.installation.local_files import Rules
 from soliplex.ingester.installation.values import Work
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.storable import checked_name

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.local_files import LocalFile
 from soliplex.ingester.installation.values import (
     Changes,
     Failure,

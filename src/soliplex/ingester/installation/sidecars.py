@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.installation.files import LocalFile, Unreadable, reason_of
+from soliplex.ingester.installation.local_files import LocalFile, Unreadable, reason_of
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.storable import LARGEST_META, checked_name, parse_object
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from soliplex.ingester.installation.files import Why
 from soliplex.ingester.installation.forecast import Forecast
+from soliplex.ingester.installation.local_files import Why
 from soliplex.ingester.installation.missing import Missing
 from soliplex.ingester.installation.values import Failure, GroupProgress
 from soliplex.ingester.lib.answers import DocumentCoverage

@@ -7,13 +7,13 @@ import logging
 from types import TracebackType
 from typing import Final, Self, cast
 
-from soliplex.ingester.installation.files import LocalFile
 from soliplex.ingester.installation.forecast import PDF, ForecastFile
+from soliplex.ingester.installation.local_files import LocalFile
 from soliplex.ingester.lib.errors import IngesterError
 from soliplex.ingester.lib.mime import detect_mime_type
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 
-_COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
+_COUNT: Final = "soliplex.ingester.lib.parsing.long_documents.count_pages"
 LONGEST: Final = 10.0
 """Seconds that one file may take; its pages then follow from its size."""
 PROCESSES: Final = 2

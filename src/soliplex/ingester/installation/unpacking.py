@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, cast
 
-from soliplex.ingester.installation.files import (
+from soliplex.ingester.installation.local_files import (
     BETWEEN,
     MBOX,
     ZIP,

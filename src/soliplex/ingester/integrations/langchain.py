@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, override
 
 from soliplex.ingester.installation.ingester import Ingester
-from soliplex.ingester.integrations.facts import facts_of
-from soliplex.ingester.integrations.threads import answered, asked
+from soliplex.ingester.integrations.loop_calls import answered, asked
+from soliplex.ingester.integrations.passage_facts import facts_of
 from soliplex.ingester.lib.answers import Hit, SearchKind
 from soliplex.ingester.lib.errors import MissingPackageError
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, override
 
 from soliplex.ingester.installation.ingester import Ingester
-from soliplex.ingester.integrations.facts import FOR_PROGRAMS, facts_of
-from soliplex.ingester.integrations.threads import answered, asked
+from soliplex.ingester.integrations.loop_calls import answered, asked
+from soliplex.ingester.integrations.passage_facts import FOR_PROGRAMS, facts_of
 from soliplex.ingester.lib.answers import Hit, SearchKind
 from soliplex.ingester.lib.errors import ConflictError, MissingPackageError
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from soliplex.ingester.segmenter.packing import chosen_starts
+from soliplex.ingester.segmenter.article_cuts import chosen_starts
 from soliplex.ingester.segmenter.page_numbers import PageMark, page_at
 from soliplex.ingester.segmenter.sizes import Sizes, size_of
 from soliplex.ingester.segmenter.titles import group_of, title_of

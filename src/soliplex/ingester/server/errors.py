@@ -42,7 +42,7 @@ from soliplex.ingester.lib.storage import (
 from soliplex.ingester.lib.wf.errors import DefinitionError, PayloadTooLargeError
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, is_about_the_data
 from soliplex.ingester.lib.wf.parameter_sets import ProtectedParameterSetError
-from soliplex.ingester.segmenter.jobs.options import BadFieldError, UnsupportedTypeError
+from soliplex.ingester.segmenter.jobs.job_options import BadFieldError, UnsupportedTypeError
 from soliplex.ingester.server.access import path_of
 
 _log = logging.getLogger(__name__)

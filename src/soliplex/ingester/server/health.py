@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from soliplex.ingester import __version__
 from soliplex.ingester.lib.config import StorageSettings
 from soliplex.ingester.lib.models import Database
-from soliplex.ingester.lib.rag.files import all_databases
+from soliplex.ingester.lib.rag.database_files import all_databases
 from soliplex.ingester.lib.rag.opening import is_remote
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.runner import Worker

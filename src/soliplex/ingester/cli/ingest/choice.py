@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _checked(url: str | None) -> str | None:
-    from soliplex.ingester.installation.opening import checked_address
+    from soliplex.ingester.installation.which_installation import checked_address
 
     try:
         return None if url is None else checked_address(url)
@@ -38,7 +38,7 @@ Server = Annotated[
 @asynccontextmanager
 async def open_target(server: str | None, tell: Callable[[str], None]) -> AsyncGenerator[Installation]:
     """The server of this address, or without one this installation, for the time of the block."""
-    from soliplex.ingester.installation.opening import open_installation
+    from soliplex.ingester.installation.which_installation import open_installation
 
     async with open_installation(server, tell=tell) as installation:
         yield installation

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from soliplex.ingester.cli.ingest.time_left import in_words
 from soliplex.ingester.cli.output import as_duration, as_size, counted, line
-from soliplex.ingester.installation.files import printable
+from soliplex.ingester.installation.local_files import printable
 from soliplex.ingester.installation.stages import Stage, Watcher
 from soliplex.ingester.installation.values import Failure
 from soliplex.ingester.lib.answers import Waiting

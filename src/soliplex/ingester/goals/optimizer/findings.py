@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any, Final
 
 from soliplex.ingester.goals.optimizer import structure
-from soliplex.ingester.goals.optimizer.changes import Change, apply_changes
 from soliplex.ingester.goals.optimizer.concurrency import best_at_once
+from soliplex.ingester.goals.optimizer.flow_changes import Change, apply_changes
 from soliplex.ingester.goals.optimizer.measurements import Measurements
 from soliplex.ingester.goals.optimizer.simulation import makespan
 from soliplex.ingester.goals.optimizer.tuning import ENOUGH, Finding, tuned

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from soliplex.ingester.goals.optimizer.changes import BASE, OPTIMIZATION, hash_of
+from soliplex.ingester.goals.optimizer.flow_changes import BASE, OPTIMIZATION, hash_of
 from soliplex.ingester.goals.optimizer.statistics import quantile
 from soliplex.ingester.goals.sql import SQL
 from soliplex.ingester.lib.enums import RunStatus

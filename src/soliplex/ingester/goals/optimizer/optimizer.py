@@ -13,7 +13,9 @@ from typing import Any, Final, cast
 from sqlalchemy.exc import IntegrityError
 
 from soliplex.ingester.goals.optimizer import store
-from soliplex.ingester.goals.optimizer.changes import (
+from soliplex.ingester.goals.optimizer.comparing import ENOUGH_RUNS, compared
+from soliplex.ingester.goals.optimizer.findings import changes_of, findings, predicted_seconds, saved_by
+from soliplex.ingester.goals.optimizer.flow_changes import (
     BASE,
     LEVEL_OF,
     LEVELS,
@@ -23,8 +25,6 @@ from soliplex.ingester.goals.optimizer.changes import (
     apply_changes,
     hash_of,
 )
-from soliplex.ingester.goals.optimizer.comparing import ENOUGH_RUNS, compared
-from soliplex.ingester.goals.optimizer.findings import changes_of, findings, predicted_seconds, saved_by
 from soliplex.ingester.goals.optimizer.measurements import Measurements, ended_runs, measure
 from soliplex.ingester.goals.optimizer.store import Trust, optimizations_of, save_patterns, trust_in
 from soliplex.ingester.goals.optimizer.tuning import Finding

@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 from sqlmodel import col, select
 
-from soliplex.ingester.goals.optimizer.changes import Change
 from soliplex.ingester.goals.optimizer.comparing import Comparison
+from soliplex.ingester.goals.optimizer.flow_changes import Change
 from soliplex.ingester.goals.optimizer.tuning import Finding
 from soliplex.ingester.goals.sql import SQL
 from soliplex.ingester.lib.enums import Standing

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from soliplex.ingester.goals.optimizer.changes import Kind, backoff_as_json
+from soliplex.ingester.goals.optimizer.flow_changes import Kind, backoff_as_json
 from soliplex.ingester.goals.optimizer.measurements import StepStats
 from soliplex.ingester.goals.optimizer.statistics import bounds_of_share, quantile, rounded_up
 from soliplex.ingester.lib.wf.definitions import StepDefinition

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.chunking.blocks import Block, Kind, Origin
 from soliplex.ingester.lib.chunking.headings import Headings
-from soliplex.ingester.lib.chunking.tables import table_block
+from soliplex.ingester.lib.chunking.table_lines import table_block
 
 type Item = Mapping[str, Any]
 

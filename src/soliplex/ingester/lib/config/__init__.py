@@ -1,9 +1,9 @@
 """The settings: what can be configured, where a value comes from, and what is wrong with it.
 
-    areas.py         every setting, by area          fields.py      settings as flat, named leaves
-    settings.py      Settings: the areas together    sources.py     secret files, and where a value came from
-    checks.py        what values must not be         inspection.py  every problem at once; load_settings
-    database_url.py  DOC_DB_URL                      shipped.py     the workflows and parameters in the package
+    areas.py         every setting, by area        fields.py         settings as flat, named leaves
+    settings.py      Settings: the areas together  sources.py        secret files, and where a value came from
+    checks.py        what values must not be       inspection.py     every problem at once; load_settings
+    database_url.py  DOC_DB_URL                    shipped_files.py  the workflows and parameters in the package
     reference.py     the reference page and the .env template, written from the fields
 
 Nothing is read when this package is imported. A process reads its settings once, where it starts (`lib/wiring.py`), and
@@ -34,7 +34,7 @@ from soliplex.ingester.lib.config.inspection import (
     problems,
 )
 from soliplex.ingester.lib.config.settings import AREAS, Settings
-from soliplex.ingester.lib.config.shipped import shipped_config_dir
+from soliplex.ingester.lib.config.shipped_files import shipped_config_dir
 from soliplex.ingester.lib.wiring import get_settings
 
 __all__ = [

@@ -30,7 +30,7 @@ from soliplex.ingester.lib.config.checks import (
     upper_case,
 )
 from soliplex.ingester.lib.config.database_url import normalise_database_url
-from soliplex.ingester.lib.config.shipped import config_dir
+from soliplex.ingester.lib.config.shipped_files import config_dir
 
 DOCKER_SECRETS_DIR = Path("/run/secrets")
 

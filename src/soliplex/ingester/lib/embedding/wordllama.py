@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.embedding.compute_threads import compute_each, loaded_once
 from soliplex.ingester.lib.embedding.embedders import Vector, checked
 from soliplex.ingester.lib.embedding.errors import EmbeddingRefusedError
 from soliplex.ingester.lib.embedding.options import EmbedOptions
-from soliplex.ingester.lib.embedding.threads import compute_each, loaded_once
 from soliplex.ingester.lib.errors import MissingPackageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.http_statuses import may_pass
-from soliplex.ingester.lib.llm.counting import Prices, count_question, count_tokens
+from soliplex.ingester.lib.llm.chat_metrics import Prices, count_question, count_tokens
 from soliplex.ingester.lib.llm.errors import ChatError, ChatRefusedError, ChatUnavailableError, UnusableAnswerError
 from soliplex.ingester.lib.llm.structured import instructions, problems_of, read_answer, repair, response_format
 

@@ -1,23 +1,33 @@
 """Documents: taking them in, what is known of them, their workflows, deleting them and all that is stored of them.
 
-    batches/       documents that come in together         source_status  what a client has against what is stored
-    uploading      bytes first, then rows                   sync_state     how far clients have followed their sources
-    documents      what is known of them, their history     starting       runs for a batch, or for one document
-    deletion       rows, in one transaction                 removals       bytes and RAG entries, after it
-    storage_check  whether what rows speak of is there      joining        another run in a group that is under way
-    fetches        runs for addresses
-    metadata       what rules add to a document             rates          how fast documents were processed
-    versions/      what a URI was, and going back to it     made           what steps made of them, and is stored
-    failures       which documents could not be processed, why, and whether to try again
-    activity       what is going on, and which documents it is about
-    documents_of_runs  the documents that runs name        forgetting     deleting their runs with them
-    kinds          which kinds of documents a workflow cannot read
-    rag_check      whether a RAG database holds what was stored in it, and mending it
-    held           in which RAG databases a document is  placing        where contents live, as RAG databases say it
-    looking        finding documents by a part of their name
-    recording      the rows of many uploads in one transaction
-    loading        what a workflow has to load first     group_coverage how much of its PDFs' text a group has read
-    apart          work whose length a client decides, in a process that can be ended
+    batches/           documents that come in together
+    uploading          bytes first, then rows
+    documents          what is known of them, their history
+    deletion           rows, in one transaction
+    storage_check      whether what rows speak of is there
+    fetches            runs for addresses
+    document_metadata  what rules add to a document
+    versions/          what a URI was, and going back to it
+    failures           which documents could not be processed, why, and whether to try again
+    activity           what is going on, and which documents it is about
+    documents_of_runs  the documents that runs name
+    kinds              which kinds of documents a workflow cannot read
+    rag_check          whether a RAG database holds what was stored in it, and mending it
+    held               in which RAG databases a document is
+    looking            finding documents by a part of their name
+    recording          the rows of many uploads in one transaction
+    loading            what a workflow has to load first
+    apart              work whose length a client decides, in a process that can be ended
+    source_status      what a client has against what is stored
+    sync_state         how far clients have followed their sources
+    workflow_starts    runs for a batch, or for one document
+    removals           bytes and RAG entries, after it
+    joining            another run in a group that is under way
+    rates              how fast documents were processed
+    made               what steps made of them, and is stored
+    forgetting         deleting their runs with them
+    placing            where contents live, as RAG databases say it
+    group_coverage     how much of its PDFs' text a group has read
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.
 """
@@ -84,7 +94,6 @@ from soliplex.ingester.lib.operations.rates import ProcessingRate, ProcessingRat
 from soliplex.ingester.lib.operations.recording import Change, Uploaded
 from soliplex.ingester.lib.operations.removals import finish_removals, removals_tended
 from soliplex.ingester.lib.operations.source_status import SourceStatus, source_status
-from soliplex.ingester.lib.operations.starting import Started, check_target, start_document_workflow, start_workflows
 from soliplex.ingester.lib.operations.storage_check import StorageCheck, validate_storage
 from soliplex.ingester.lib.operations.sync_state import delete_sync_state, get_sync_state, put_sync_state
 from soliplex.ingester.lib.operations.uploading import NewDocument, upload_document, upload_received
@@ -94,6 +103,12 @@ from soliplex.ingester.lib.operations.versions import (
     list_versions,
     roll_back,
     version_text,
+)
+from soliplex.ingester.lib.operations.workflow_starts import (
+    Started,
+    check_target,
+    start_document_workflow,
+    start_workflows,
 )
 
 __all__ = [

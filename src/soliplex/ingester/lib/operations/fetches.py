@@ -12,7 +12,7 @@ from soliplex.ingester.lib.fetching import see_scheme
 from soliplex.ingester.lib.models import Database, WorkflowStepType
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.batches import get_batch
-from soliplex.ingester.lib.operations.starting import Started, plan_start, run_params
+from soliplex.ingester.lib.operations.workflow_starts import Started, plan_start, run_params
 from soliplex.ingester.lib.storable import checked_meta, checked_name, checked_uri
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.runs import NewRun, add_runs, new_group

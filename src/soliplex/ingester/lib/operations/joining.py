@@ -12,7 +12,7 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.sql import SQL
-from soliplex.ingester.lib.operations.starting import newest_place, plan_start, run_params
+from soliplex.ingester.lib.operations.workflow_starts import newest_place, plan_start, run_params
 from soliplex.ingester.lib.wf.operations.runs import NewRun, add_runs, hold_group
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 

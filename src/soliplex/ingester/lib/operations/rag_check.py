@@ -27,9 +27,9 @@ from soliplex.ingester.lib.models.transactions import Script, json_of
 from soliplex.ingester.lib.operations.placing import others_at_places, places_of_contents
 from soliplex.ingester.lib.operations.removals import PATIENCE, finish_removals, request_removals
 from soliplex.ingester.lib.operations.sql import SQL
-from soliplex.ingester.lib.operations.starting import newest_place, plan_start, run_params
-from soliplex.ingester.lib.rag.inspection import RagContents, contents_of
+from soliplex.ingester.lib.operations.workflow_starts import newest_place, plan_start, run_params
 from soliplex.ingester.lib.rag.metadata import Placement
+from soliplex.ingester.lib.rag.table_contents import RagContents, contents_of
 from soliplex.ingester.lib.rag.writing import delete_by_ids, rag_id
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, add_runs, new_group
 from soliplex.ingester.lib.wf.wakeup import work_is_ready

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 from soliplex.ingester.lib.parsing.words import is_rubbish, joined_lines
 
 if TYPE_CHECKING:
-    from soliplex.ingester.lib.parsing.documents import PageText
+    from soliplex.ingester.lib.parsing.plain_documents import PageText
 
 MOST_WORDS: Final = 20_000
 """Most words of a page that is repaired. A page of a newspaper has five thousand."""

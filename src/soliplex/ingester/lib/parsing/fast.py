@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from soliplex.ingester.lib.parsing import office_text
 from soliplex.ingester.lib.parsing.completing import measure
 from soliplex.ingester.lib.parsing.coverage import layer_of
-from soliplex.ingester.lib.parsing.documents import of_pages, of_paragraphs, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
@@ -23,6 +22,7 @@ from soliplex.ingester.lib.parsing.formats import (
 from soliplex.ingester.lib.parsing.notations import NOTATIONS
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.pdf_text import page_texts, unread_pictures
+from soliplex.ingester.lib.parsing.plain_documents import of_pages, of_paragraphs, to_parsed
 from soliplex.ingester.lib.parsing.plain_text import (
     as_markdown,
     bare_text_document,

@@ -15,9 +15,9 @@ from typing import Final, override
 from xml.parsers.expat import ExpatError
 
 from soliplex.ingester.lib.mime.containers import DAMAGED
-from soliplex.ingester.lib.parsing.documents import joined
 from soliplex.ingester.lib.parsing.errors import damaged
 from soliplex.ingester.lib.parsing.limits import see_size_of_text
+from soliplex.ingester.lib.parsing.plain_documents import joined
 from soliplex.ingester.lib.parsing.sheet_text import SHEETS, by_number, has_more_cells, rows_of
 
 _SILENT: Final = frozenset({"script", "style", "head", "template", "noscript"})

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED
-from soliplex.ingester.lib.parsing.documents import PageText, count_alphanumeric
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
+from soliplex.ingester.lib.parsing.plain_documents import PageText, count_alphanumeric
 from soliplex.ingester.lib.parsing.words import joined_lines
 from soliplex.ingester.lib.validation.remedies import UNLOCK
 

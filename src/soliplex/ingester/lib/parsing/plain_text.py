@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib.markdown_source import page_text
-from soliplex.ingester.lib.parsing.documents import of_paragraphs
 from soliplex.ingester.lib.parsing.formats import HTML, MARKDOWN, SOURCE, XML
 from soliplex.ingester.lib.parsing.limits import see_size_of_text
 from soliplex.ingester.lib.parsing.notations import NOTATIONS, NotationError
 from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
+from soliplex.ingester.lib.parsing.plain_documents import of_paragraphs
 from soliplex.ingester.lib.text_encoding import read_text
 
 if TYPE_CHECKING:

@@ -1,22 +1,23 @@
 """RAG databases: LanceDB, by haiku.rag. What is written here, the stock `haiku-rag` command can read.
 
-    folder      where databases live, as the settings say
-    locking     their names, and who may write to them: one at a time
-    files       which there are, in a folder or a bucket; their sizes and checksums
-    opening     haiku.rag, imported when it is needed
-    fencing     who has lost the lock cannot change anything any more
-    creation    finishing a database whose creation was cut short
-    metadata    what is said of a document: where it lives, and what its senders say
-    writing     documents go in and out, many in one commit
-    indexes     kept up with what is written
-    readers     databases that stay open between searches
-    scopes      which documents are searched
-    searching   by meaning, by words, or by both
-    stored_chunks  one chunk, by its id
-    inventory   which databases there are, and what is in them
-    filters     a small language for choosing documents
-    inspection  what each table holds of a document, and whether that is whole
-    upkeep      vacuum and checksum
+    folder          where databases live, as the settings say
+    locking         their names, and who may write to them: one at a time
+    database_files  which there are, in a folder or a bucket; their sizes and checksums
+    opening         haiku.rag, imported when it is needed
+    fencing         who has lost the lock cannot change anything any more
+    creation        finishing a database whose creation was cut short
+    metadata        what is said of a document: where it lives, and what its senders say
+    writing         documents go in and out, many in one commit
+    indexes         kept up with what is written
+    readers         databases that stay open between searches
+    scopes          which documents are searched
+    searching       by meaning, by words, or by both
+    wording         what of a question is looked for as words
+    stored_chunks   one chunk, by its id
+    inventory       which databases there are, and what is in them
+    filters         a small language for choosing documents
+    table_contents  what each table holds of a document, and whether that is whole
+    upkeep          vacuum and checksum
 
 Knows no steps and no HTTP.
 """

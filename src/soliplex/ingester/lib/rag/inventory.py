@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from soliplex.ingester.lib.errors import NotFoundError
-from soliplex.ingester.lib.rag.files import all_databases
+from soliplex.ingester.lib.rag.database_files import all_databases
 from soliplex.ingester.lib.rag.filters import as_sql
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.opening import haiku_config, imported, location, open_rag

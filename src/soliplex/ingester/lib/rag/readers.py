@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from soliplex.ingester.lib.rag.files import files_of
+from soliplex.ingester.lib.rag.database_files import files_of
 from soliplex.ingester.lib.rag.opening import ReadTables, is_remote, open_tables
 from soliplex.ingester.lib.wiring import current_wiring
 

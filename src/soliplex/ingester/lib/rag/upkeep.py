@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from soliplex.ingester.lib.rag.database_files import files_of
 from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, put_up_fences
-from soliplex.ingester.lib.rag.files import files_of
 from soliplex.ingester.lib.rag.indexes import merge_indexes
 from soliplex.ingester.lib.rag.opening import imported, open_rag
 from soliplex.ingester.lib.rag.readers import forget_reader

@@ -32,8 +32,8 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from soliplex.ingester.lib.rag.creation import complete
+from soliplex.ingester.lib.rag.database_files import files_of
 from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, among, put_up_fences
-from soliplex.ingester.lib.rag.files import files_of
 from soliplex.ingester.lib.rag.indexes import tend_indexes
 from soliplex.ingester.lib.rag.metadata import Placement, name_at, placed, places_of
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, RagUnusableError, imported, open_store

@@ -15,7 +15,9 @@ a row: `find_strays` finds both.
 from __future__ import annotations
 
 from soliplex.ingester.lib.storage.artifacts import Artifacts, Integrity
+from soliplex.ingester.lib.storage.blob_keys import Layout
 from soliplex.ingester.lib.storage.blobs import Blob, BlobStore
+from soliplex.ingester.lib.storage.configured_artifacts import get_artifacts, open_artifacts
 from soliplex.ingester.lib.storage.errors import (
     DamagedBlobError,
     DocumentTooLargeError,
@@ -24,8 +26,6 @@ from soliplex.ingester.lib.storage.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from soliplex.ingester.lib.storage.layout import Layout
-from soliplex.ingester.lib.storage.opening import get_artifacts, open_artifacts
 from soliplex.ingester.lib.storage.spool import Received
 from soliplex.ingester.lib.storage.strays import Stray, StrayKind, find_strays, remove_strays
 

@@ -18,9 +18,9 @@ from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.lib.gathering import Gathering
 from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import envelope
+from soliplex.ingester.lib.storage.blob_keys import Layout, hash_of_digest
 from soliplex.ingester.lib.storage.blobs import BlobStore, GroupWrites
 from soliplex.ingester.lib.storage.errors import DamagedBlobError
-from soliplex.ingester.lib.storage.layout import Layout, hash_of_digest
 from soliplex.ingester.lib.storage.spool import Received, Spool
 from soliplex.ingester.lib.storage.threads import in_thread
 

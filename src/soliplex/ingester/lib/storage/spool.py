@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
+from soliplex.ingester.lib.storage.blob_keys import hash_of_digest
 from soliplex.ingester.lib.storage.errors import DocumentTooLargeError, NoRoomError
 from soliplex.ingester.lib.storage.fs import explained, make_folders
-from soliplex.ingester.lib.storage.layout import hash_of_digest
 from soliplex.ingester.lib.storage.threads import in_thread
 
 GATHERED: Final = 256 << 10

@@ -18,9 +18,9 @@ from sqlmodel import col, select
 from soliplex.ingester.lib.models import Database, Document
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.storage.artifacts import Artifacts
+from soliplex.ingester.lib.storage.blob_keys import Layout
 from soliplex.ingester.lib.storage.blobs import Blob
 from soliplex.ingester.lib.storage.fs import unlink_all
-from soliplex.ingester.lib.storage.layout import Layout
 from soliplex.ingester.lib.storage.threads import in_thread
 
 OLD_ENOUGH: Final = timedelta(hours=24)

@@ -8,6 +8,8 @@
     markup.py      XML: its entities, and whether it is whole
     image.py       size and frames
     mail.py        headers
+    facts.py       what documents say about themselves, under the same names in every format
+    remedies.py    what a person can do about a document that cannot be read
 
 Owns the judgement of files as they come from outside: nothing in them is believed before it is checked, and nothing is
 read without a bound. Knows no storage, no steps and no parsers. Files made to crash their readers may still crash the

@@ -26,13 +26,13 @@ from soliplex.ingester.lib.guarded_http import guarded_client
 from soliplex.ingester.lib.models import WebhookStatus
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.webhooks.circuits import Circuits
-from soliplex.ingester.lib.webhooks.counting import count
 from soliplex.ingester.lib.webhooks.enqueueing import expiry
 from soliplex.ingester.lib.webhooks.messages import host_of
 from soliplex.ingester.lib.webhooks.settling import Message, Rest, Settled, rest_of, settle
 from soliplex.ingester.lib.webhooks.signing import headers_for, keys_named
 from soliplex.ingester.lib.webhooks.targets import exempt_targets
 from soliplex.ingester.lib.webhooks.trying import Try, Verdict, given_up, post
+from soliplex.ingester.lib.webhooks.webhook_metrics import count
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.handlers import StepContext, batch_handler
 from soliplex.ingester.lib.wf.retries import Backoff

@@ -18,7 +18,7 @@ from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.storage.blobs import BLOCK
 from soliplex.ingester.lib.storage.threads import in_thread
-from soliplex.ingester.lib.workflow.artifacts import decoded, encoded
+from soliplex.ingester.lib.workflow.step_artifacts import decoded, encoded
 
 PIECE: Final = 1_000
 """Items in a piece. A thousand chunks with their vectors are some ten megabytes of objects."""

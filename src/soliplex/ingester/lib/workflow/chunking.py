@@ -21,7 +21,7 @@ from soliplex.ingester.lib.storage.threads import in_thread
 from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arrays import PIECE, ArrayFile
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, encoded, the_step
+from soliplex.ingester.lib.workflow.step_artifacts import SKIPPED, are_there, each_alone, encoded, the_step
 from soliplex.ingester.lib.workflow.weighing import characters_of
 
 DOCUMENTS_AT_ONCE: Final = 16

@@ -17,7 +17,7 @@ from soliplex.ingester.lib.models import ArtifactType, HistoryAction, WorkflowSt
 from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
 from soliplex.ingester.lib.workflow.arrays import read_pieces, read_short, writing_pieces
-from soliplex.ingester.lib.workflow.artifacts import (
+from soliplex.ingester.lib.workflow.step_artifacts import (
     SKIPPED,
     are_there,
     each_alone,

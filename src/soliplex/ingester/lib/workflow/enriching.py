@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 from soliplex.ingester.lib.enrichment import EnrichOptions, facts_of
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.models import ArtifactType, Document, DocumentURI, WorkflowStepType
-from soliplex.ingester.lib.operations.metadata import add_metadata
+from soliplex.ingester.lib.operations.document_metadata import add_metadata
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError, StepTimeout
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arguments import Earlier
-from soliplex.ingester.lib.workflow.artifacts import required, the_step
+from soliplex.ingester.lib.workflow.step_artifacts import required, the_step
 
 _APPLY: Final = "soliplex.ingester.lib.enrichment.apply_rules"
 LONGEST: Final = 60.0

@@ -23,14 +23,13 @@ from soliplex.ingester.lib.models import ArtifactType, Document, HistoryAction, 
 from soliplex.ingester.lib.operations import record_history
 from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name, parser_named
 from soliplex.ingester.lib.parsing.errors import Harm, HarmfulDocumentError
-from soliplex.ingester.lib.parsing.files import About, ParsedFiles, write_files
 from soliplex.ingester.lib.parsing.formats import media_type
-from soliplex.ingester.lib.parsing.pages import PageRange, page_ranges
+from soliplex.ingester.lib.parsing.long_documents import PageRange, page_ranges
+from soliplex.ingester.lib.parsing.parsed_files import About, ParsedFiles, write_files
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.progress import Progress
-from soliplex.ingester.lib.workflow.artifacts import SKIPPED, are_there, each_alone, required
 from soliplex.ingester.lib.workflow.document_processes import (
     Share,
     StepTime,
@@ -38,12 +37,13 @@ from soliplex.ingester.lib.workflow.document_processes import (
     time_to_read,
     tried_twice,
 )
+from soliplex.ingester.lib.workflow.step_artifacts import SKIPPED, are_there, each_alone, required
 
 _log = logging.getLogger(__name__)
 
-_PARSE: Final = "soliplex.ingester.lib.parsing.files.parse_to_files"
-_MERGE: Final = "soliplex.ingester.lib.parsing.files.merge_files"
-_COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
+_PARSE: Final = "soliplex.ingester.lib.parsing.parsed_files.parse_to_files"
+_MERGE: Final = "soliplex.ingester.lib.parsing.parsed_files.merge_files"
+_COUNT: Final = "soliplex.ingester.lib.parsing.long_documents.count_pages"
 PDF: Final = "application/pdf"
 _MADE: Final = {ArtifactType.PARSED_JSON: "document", ArtifactType.PARSED_MD: "markdown"}
 IN_HAND: Final = 256 << 10

@@ -25,9 +25,9 @@ from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.workflow.arguments import Earlier
-from soliplex.ingester.lib.workflow.artifacts import required
+from soliplex.ingester.lib.workflow.step_artifacts import required
 
-_COUNT: Final = "soliplex.ingester.lib.parsing.pages.count_pages"
+_COUNT: Final = "soliplex.ingester.lib.parsing.long_documents.count_pages"
 PDF: Final = "application/pdf"
 ROUTED_FROM: Final = "routed_from"
 """Where a run's parameters keep the workflows that its document came through."""

@@ -41,7 +41,7 @@ from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handle
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.workflow.arrays import items_of, read_short
-from soliplex.ingester.lib.workflow.artifacts import decoded, each_alone, required, the_step, write_json
+from soliplex.ingester.lib.workflow.step_artifacts import decoded, each_alone, required, the_step, write_json
 from soliplex.ingester.lib.workflow.weighing import chunks_of
 
 MOST_IN_A_COMMIT: Final = 500

@@ -13,7 +13,6 @@ from soliplex.ingester.lib.parsing.formats import XML, is_text, media_type
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.validation import Validated, validate
 from soliplex.ingester.lib.wf.isolation import ProcessPool
-from soliplex.ingester.lib.workflow.artifacts import required
 from soliplex.ingester.lib.workflow.document_processes import (
     Share,
     StepTime,
@@ -22,6 +21,7 @@ from soliplex.ingester.lib.workflow.document_processes import (
     tried_twice,
 )
 from soliplex.ingester.lib.workflow.sql import SQL
+from soliplex.ingester.lib.workflow.step_artifacts import required
 
 SHORT: Final = 1 << 20
 """Bytes of a text that are looked at in a few milliseconds: less than a process takes to be asked."""

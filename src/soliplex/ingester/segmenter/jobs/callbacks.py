@@ -18,7 +18,7 @@ from typing import Any, Final
 from soliplex.ingester.lib.answers import JobSegment, JobStatus
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.webhooks import LARGEST_BODY, NewMessage, Sending, enqueue
-from soliplex.ingester.segmenter.jobs.rows import JobRow, segment_of
+from soliplex.ingester.segmenter.jobs.job_rows import JobRow, segment_of
 from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.jobs.standing import DONE, STAGES, Standing, standing_of, step_standings
 

@@ -12,8 +12,8 @@ from soliplex.ingester.lib.operations.deletion import delete_uris
 from soliplex.ingester.lib.webhooks import forget_stream
 from soliplex.ingester.lib.wf.operations import cancel_run_at_once, delete_run_group, retry_run
 from soliplex.ingester.segmenter.jobs.callbacks import stream_of
+from soliplex.ingester.segmenter.jobs.new_jobs import SOURCE
 from soliplex.ingester.segmenter.jobs.sql import SQL
-from soliplex.ingester.segmenter.jobs.starting import SOURCE
 from soliplex.ingester.segmenter.jobs.views import find_job, get_job
 from soliplex.ingester.segmenter.jobs.workflow import WORKFLOW_ID
 

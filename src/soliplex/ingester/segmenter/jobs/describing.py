@@ -14,12 +14,12 @@ from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.llm import Chat
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wiring import current_wiring
+from soliplex.ingester.segmenter.article_language import Language, open_language_chain
 from soliplex.ingester.segmenter.articles import Article, Embed
-from soliplex.ingester.segmenter.jobs.embedding import embedding_on
-from soliplex.ingester.segmenter.jobs.options import JobOptions
+from soliplex.ingester.segmenter.jobs.job_options import JobOptions
+from soliplex.ingester.segmenter.jobs.local_vectors import embedding_on
 from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.keyphrases import words_in_articles
-from soliplex.ingester.segmenter.language import Language, open_language_chain
 from soliplex.ingester.segmenter.tagging import Tagger, TagRules
 
 DOCUMENTS_REMEMBERED: Final = 8

@@ -27,15 +27,15 @@ from soliplex.ingester.lib.wf.errors import LeaseLost, PermanentError
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
 from soliplex.ingester.lib.workflow.arguments import Earlier
-from soliplex.ingester.lib.workflow.artifacts import the_step
+from soliplex.ingester.lib.workflow.step_artifacts import the_step
+from soliplex.ingester.segmenter.article_language import Language, Stage, language_of_document
 from soliplex.ingester.segmenter.articles import Article
 from soliplex.ingester.segmenter.jobs import callbacks
 from soliplex.ingester.segmenter.jobs.cutting import CUT, Cut
 from soliplex.ingester.segmenter.jobs.describing import Description, describe
-from soliplex.ingester.segmenter.jobs.options import JobOptions
-from soliplex.ingester.segmenter.jobs.rows import JobRow, job_row, segment_of
+from soliplex.ingester.segmenter.jobs.job_options import JobOptions
+from soliplex.ingester.segmenter.jobs.job_rows import JobRow, job_row, segment_of
 from soliplex.ingester.segmenter.jobs.sql import SQL
-from soliplex.ingester.segmenter.language import Language, Stage, language_of_document
 from soliplex.ingester.segmenter.sizes import Sizes
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from soliplex.ingester.lib.operations import version_text
 from soliplex.ingester.lib.pieces import ROWS, in_pieces
 from soliplex.ingester.lib.storable import unstorable_in
 from soliplex.ingester.lib.wf.views import Paging
-from soliplex.ingester.segmenter.jobs.rows import JobRow, job_row, segment_of
+from soliplex.ingester.segmenter.jobs.job_rows import JobRow, job_row, segment_of
+from soliplex.ingester.segmenter.jobs.new_jobs import SOURCE
 from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.jobs.standing import (
     TIMED_OUT,
@@ -29,7 +30,6 @@ from soliplex.ingester.segmenter.jobs.standing import (
     standing_of,
     step_standings,
 )
-from soliplex.ingester.segmenter.jobs.starting import SOURCE
 from soliplex.ingester.segmenter.jobs.workflow import PUBLISH, WORKFLOW_ID
 
 _BEGUN: Final = {JobStatus.NEW: False, JobStatus.PENDING: True}

@@ -17,7 +17,7 @@ from soliplex.ingester.lib.models import ArtifactType
 from soliplex.ingester.lib.operations import Made
 from soliplex.ingester.lib.operations.page_pictures import picture_of_page
 from soliplex.ingester.lib.storage import get_artifacts
-from soliplex.ingester.lib.storage.layout import HASH
+from soliplex.ingester.lib.storage.blob_keys import HASH
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Id
 

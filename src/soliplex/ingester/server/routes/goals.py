@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field, TypeAdapter
 
 from soliplex.ingester.goals.decomposers import shipped_decomposer
-from soliplex.ingester.goals.listing import ListedGoal, list_goals
+from soliplex.ingester.goals.goal_list import ListedGoal, list_goals
 from soliplex.ingester.goals.notifications import (
     ALL,
     MOST_EVENTS,

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 
-from soliplex.ingester.goals.optimizer.changes import Level
+from soliplex.ingester.goals.optimizer.flow_changes import Level
 from soliplex.ingester.goals.optimizer.optimizer import OrchestratorOptimizer, Recommendations, Tried
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.parameters import Body, Text

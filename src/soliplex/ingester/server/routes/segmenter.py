@@ -23,8 +23,8 @@ from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.storage import DocumentTooLargeError, NoRoomError, Received, get_artifacts
 from soliplex.ingester.lib.wf.views import FIRST_PAGE
 from soliplex.ingester.segmenter.jobs import changing, views
-from soliplex.ingester.segmenter.jobs.options import BadFieldError, JobOptions, check_options, check_receiver
-from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
+from soliplex.ingester.segmenter.jobs.job_options import BadFieldError, JobOptions, check_options, check_receiver
+from soliplex.ingester.segmenter.jobs.new_jobs import Sender, start_job
 from soliplex.ingester.server import health
 from soliplex.ingester.server.errors import error_answers
 from soliplex.ingester.server.forms import FilePart, read_form, validated

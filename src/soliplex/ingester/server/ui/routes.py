@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from soliplex.ingester.lib.errors import NotFoundError
 from soliplex.ingester.server.errors import error_answers
-from soliplex.ingester.server.ui.files import START, BuiltFile, find
+from soliplex.ingester.server.ui.built_files import START, BuiltFile, find
 
 router = APIRouter(include_in_schema=False)
 

@@ -1,14 +1,14 @@
 """Batches: documents that come in together, how they fare, and how long they took.
 
-rows       starting a batch, finding and listing batches
-status     how far a batch has come
-times      how long batches took
-keeping    a batch is complete when the last of its run groups has ended
+batch_rows  starting a batch, finding and listing batches
+status      how far a batch has come
+times       how long batches took
+keeping     a batch is complete when the last of its run groups has ended
 """
 
 from __future__ import annotations
 
-from soliplex.ingester.lib.operations.batches.rows import (
+from soliplex.ingester.lib.operations.batches.batch_rows import (
     create_batch,
     get_batch,
     list_batches,

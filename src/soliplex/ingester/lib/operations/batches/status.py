@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from soliplex.ingester.lib.models import Database, DocumentBatch, RunStatus, WorkflowRun
-from soliplex.ingester.lib.operations.batches.rows import get_batch
+from soliplex.ingester.lib.operations.batches.batch_rows import get_batch
 from soliplex.ingester.lib.operations.sql import SQL
 from soliplex.ingester.lib.wf.views import Paging, list_runs
 

@@ -26,7 +26,6 @@ from soliplex.ingester.lib.models.transactions import Row, Script
 from soliplex.ingester.lib.operations.errors import BeingRemovedError, VersionGoneError
 from soliplex.ingester.lib.operations.removals import ARTIFACTS, PLACES, finish_removals, request_removals
 from soliplex.ingester.lib.operations.sql import SQL
-from soliplex.ingester.lib.operations.starting import plan_start, start_run
 from soliplex.ingester.lib.operations.versions.finding import (
     ROLLED_BACK_TO,
     Place,
@@ -34,6 +33,7 @@ from soliplex.ingester.lib.operations.versions.finding import (
     find_place,
     find_version,
 )
+from soliplex.ingester.lib.operations.workflow_starts import plan_start, start_run
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf.errors import UnknownDefinitionError
 from soliplex.ingester.lib.wf.operations.runs import Start

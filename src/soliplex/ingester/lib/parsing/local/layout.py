@@ -17,7 +17,7 @@ from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of
 from soliplex.ingester.lib.parsing.local.marked import marks_on, refined
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, is_scanned, layout_scale
 from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
-from soliplex.ingester.lib.parsing.local.tables import is_full_grid, ruled_tables
+from soliplex.ingester.lib.parsing.local.table_grids import is_full_grid, ruled_tables
 from soliplex.ingester.lib.parsing.local.tiles import looking_slices
 from soliplex.ingester.lib.parsing.pdf_marks import Mark
 

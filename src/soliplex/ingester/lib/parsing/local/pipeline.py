@@ -23,7 +23,7 @@ from docling.pipeline.standard_pdf_pipeline import StandardPdfPipeline
 
 from soliplex.ingester.lib.parsing.local.layout import RapidLayoutModel
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, BundledOcrOptions
-from soliplex.ingester.lib.parsing.local.tables import WordTableModel
+from soliplex.ingester.lib.parsing.local.table_grids import WordTableModel
 
 
 class _TextOfPages(PagePreprocessingModel):

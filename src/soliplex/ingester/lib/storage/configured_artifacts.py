@@ -6,10 +6,10 @@ import json
 
 from soliplex.ingester.lib.config import Settings
 from soliplex.ingester.lib.storage.artifacts import Artifacts
+from soliplex.ingester.lib.storage.blob_keys import Layout
 from soliplex.ingester.lib.storage.blobs import BlobStore
-from soliplex.ingester.lib.storage.database import DatabaseBlobs
+from soliplex.ingester.lib.storage.database_blobs import DatabaseBlobs
 from soliplex.ingester.lib.storage.fs import INCOMING, FolderBlobs
-from soliplex.ingester.lib.storage.layout import Layout
 from soliplex.ingester.lib.storage.objects import ObjectBlobs, open_operator, s3_options
 from soliplex.ingester.lib.storage.spool import Spool
 from soliplex.ingester.lib.wiring import current_wiring

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.coverage import merged_coverage
-from soliplex.ingester.lib.parsing.documents import title_of
 from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.parsing.pdf_text import unreadable_pdf
+from soliplex.ingester.lib.parsing.plain_documents import title_of
 from soliplex.ingester.lib.parsing.results import Parsed
 
 type PageRange = tuple[int, int]

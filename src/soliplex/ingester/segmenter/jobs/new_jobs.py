@@ -17,15 +17,15 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Script
 from soliplex.ingester.lib.operations.recording import Arrival, recorded
-from soliplex.ingester.lib.operations.starting import run_params
 from soliplex.ingester.lib.operations.uploading import keep_received
+from soliplex.ingester.lib.operations.workflow_starts import run_params
 from soliplex.ingester.lib.parsing.formats import media_type
 from soliplex.ingester.lib.storage import Received, get_artifacts
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.operations.definitions import pin
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, start_one
 from soliplex.ingester.lib.wf.wakeup import work_is_ready
-from soliplex.ingester.segmenter.jobs.options import DOCTYPES, BadFieldError, JobOptions, checked_type
+from soliplex.ingester.segmenter.jobs.job_options import DOCTYPES, BadFieldError, JobOptions, checked_type
 from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.jobs.workflow import WORKFLOW_ID, segment_workflow
 

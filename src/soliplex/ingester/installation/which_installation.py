@@ -31,12 +31,12 @@ async def open_installation(
     given. `tell` is told when a server makes us wait. What only one of the two needs is imported only for it.
     """
     if server is None:
-        from soliplex.ingester.installation.local import open_local  # noqa: PLC0415
+        from soliplex.ingester.installation.local_installation import open_local  # noqa: PLC0415
 
         async with open_local(wiring_for(settings)) as here:
             yield here
     else:
-        from soliplex.ingester.installation.remote import open_remote  # noqa: PLC0415
+        from soliplex.ingester.installation.remote_installation import open_remote  # noqa: PLC0415
 
         url = checked_address(server)
         key = api_key or _key_in(wiring_for(settings).settings)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from soliplex.ingester.cli.ingest.display import display_for, undisturbed
 from soliplex.ingester.cli.output import console
-from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL, stopping_on_signals
+from soliplex.ingester.cli.stop_signals import STOPPED_BY_SIGNAL, stopping_on_signals
 from soliplex.ingester.installation.following import Followed, follow_groups
 from soliplex.ingester.installation.protocol import Target
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from soliplex.ingester.lib.parsing.coverage import Coverage, merged_coverage
-from soliplex.ingester.lib.parsing.documents import title_of
+from soliplex.ingester.lib.parsing.long_documents import merged_documents
 from soliplex.ingester.lib.parsing.options import ParseOptions
-from soliplex.ingester.lib.parsing.pages import merged_documents
+from soliplex.ingester.lib.parsing.plain_documents import title_of
 from soliplex.ingester.lib.parsing.registry import parse_blocking
 from soliplex.ingester.lib.parsing.results import Parsed
 

@@ -68,8 +68,8 @@ async def ingest(
     Files that have not changed since they were last ingested are skipped. Ctrl-C stops gracefully; the same command,
     called again, goes on where it stopped. Exit code 1 if any document failed, 130 if it was stopped.
     """
-    from soliplex.ingester.cli.ingest.summary import exit_code_of
-    from soliplex.ingester.installation.files import Rules
+    from soliplex.ingester.cli.ingest.summary_words import exit_code_of
+    from soliplex.ingester.installation.local_files import Rules
     from soliplex.ingester.installation.order import Order
     from soliplex.ingester.installation.values import Work
 
@@ -108,7 +108,7 @@ async def ingest(
 
 async def _carry_out(order: Order, server: str | None, display: Display) -> Summary:
     from soliplex.ingester.cli.ingest.display import undisturbed
-    from soliplex.ingester.cli.stopping import stopping_on_signals
+    from soliplex.ingester.cli.stop_signals import stopping_on_signals
     from soliplex.ingester.installation.ingestion import Ingestion, delete_gone
 
     def say_that_we_stop() -> None:
@@ -148,7 +148,7 @@ def _show_cursor(display: Display) -> None:
 
 
 def _print(summary: Summary, server: str | None) -> None:
-    from soliplex.ingester.cli.ingest.summary import in_words
+    from soliplex.ingester.cli.ingest.summary_words import in_words
 
     out = console()
     again = shlex.join(["si-cli", *sys.argv[1:]])

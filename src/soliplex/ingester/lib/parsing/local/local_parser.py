@@ -18,7 +18,6 @@ from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing import office_text, pdf_text
 from soliplex.ingester.lib.parsing.completing import complete, measure, show_hidden
 from soliplex.ingester.lib.parsing.coverage import layer_of
-from soliplex.ingester.lib.parsing.documents import PageText, of_pages, of_paragraphs, text_length, to_parsed
 from soliplex.ingester.lib.parsing.errors import (
     ParseFailedError,
     ParserMissingError,
@@ -46,6 +45,7 @@ from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
 from soliplex.ingester.lib.parsing.pdf_marks import marks_of
 from soliplex.ingester.lib.parsing.pdf_text import unread_pictures
+from soliplex.ingester.lib.parsing.plain_documents import PageText, of_pages, of_paragraphs, text_length, to_parsed
 from soliplex.ingester.lib.parsing.plain_text import as_markdown, bare_text_document, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 
 from soliplex.ingester.installation.file_pieces import pieces_of
-from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.local_files import LocalFile
 from soliplex.ingester.installation.multipart import Form
 from soliplex.ingester.installation.overview import Overview
 from soliplex.ingester.installation.overview_by_routes import overview_by_routes

@@ -13,7 +13,6 @@ from typing import Any, Final
 import httpx
 
 from soliplex.ingester.lib import scratch
-from soliplex.ingester.lib.parsing.documents import of_paragraphs, title_of, to_parsed
 from soliplex.ingester.lib.parsing.errors import ParserGaveUpError, ParserUnavailableError, UnsupportedFormatError
 from soliplex.ingester.lib.parsing.formats import (
     IMAGES,
@@ -28,9 +27,10 @@ from soliplex.ingester.lib.parsing.formats import (
 from soliplex.ingester.lib.parsing.office_text import is_large_sheet, office_paragraphs
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.packages import as_docling_knows
+from soliplex.ingester.lib.parsing.plain_documents import of_paragraphs, title_of, to_parsed
 from soliplex.ingester.lib.parsing.plain_text import plain_document, read_bounded, read_page
 from soliplex.ingester.lib.parsing.results import Parsed
-from soliplex.ingester.lib.parsing.serve.protocol import CONNECT_SECONDS, SILENCE_SECONDS, Progress, convert
+from soliplex.ingester.lib.parsing.serve.serve_tasks import CONNECT_SECONDS, SILENCE_SECONDS, Progress, convert
 from soliplex.ingester.lib.parsing.serve.servers import Servers, ServerTrouble, TaskFailed
 from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
 from soliplex.ingester.lib.validation.remedies import CONVERT

@@ -9,7 +9,7 @@ from typing import Any
 from soliplex.ingester.lib.answers import JobSegment, JobStatus
 from soliplex.ingester.lib.enums import RunStatus, SegmentStatus
 from soliplex.ingester.lib.models.transactions import Row, datetime_of, json_of
-from soliplex.ingester.segmenter.jobs.options import JobOptions
+from soliplex.ingester.segmenter.jobs.job_options import JobOptions
 from soliplex.ingester.segmenter.jobs.standing import job_status
 
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from soliplex.ingester.cli.ingest.forecast_words import forecast_in_words
 from soliplex.ingester.cli.output import as_duration, as_size, counted
-from soliplex.ingester.cli.stopping import STOPPED_BY_SIGNAL
-from soliplex.ingester.installation.files import Why, printable
+from soliplex.ingester.cli.stop_signals import STOPPED_BY_SIGNAL
+from soliplex.ingester.installation.local_files import Why, printable
 from soliplex.ingester.installation.summary import Summary
 from soliplex.ingester.installation.values import Failure
 

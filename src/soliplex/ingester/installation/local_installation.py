@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from soliplex.ingester.installation.file_pieces import pieces_of
-from soliplex.ingester.installation.files import LocalFile
+from soliplex.ingester.installation.local_files import LocalFile
 from soliplex.ingester.installation.overview import MOST_GROUPS, MOST_ROWS, UNDER_WAY, Overview, Told
 from soliplex.ingester.installation.values import (
     Changes,
@@ -64,14 +64,14 @@ from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
 from soliplex.ingester.lib.wiring import Wiring, in_its_wiring
 from soliplex.ingester.segmenter.jobs import views as jobs
 from soliplex.ingester.segmenter.jobs.changing import cancel_job, delete_job
-from soliplex.ingester.segmenter.jobs.options import (
+from soliplex.ingester.segmenter.jobs.job_options import (
     BadFieldError,
     UnsupportedTypeError,
     check_options,
     check_receiver,
     read_options,
 )
-from soliplex.ingester.segmenter.jobs.starting import Sender, start_job
+from soliplex.ingester.segmenter.jobs.new_jobs import Sender, start_job
 
 LOOKS_EVERY: Final = 0.15
 """Seconds between looks at how far a group is: here, a look costs little."""

@@ -70,8 +70,8 @@ def _print(overview: Overview, where: str, *, as_json: bool) -> None:
 async def _watch(target: Installation, where: str, every: float, teller: _Teller) -> None:
     from rich.live import Live
 
-    from soliplex.ingester.cli.stopping import stopping_on_signals
-    from soliplex.ingester.cli.top.keys import keys_told
+    from soliplex.ingester.cli.stop_signals import stopping_on_signals
+    from soliplex.ingester.cli.top.pressed_keys import keys_told
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import logged_beside
 
