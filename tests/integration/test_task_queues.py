@@ -180,6 +180,7 @@ async def test_what_a_dead_worker_held_comes_back_and_fails_when_its_attempts_ar
         run = await ended(lost_at_last)
         assert run.error is not None
         assert "lost: read 1 times, never finished" in run.error
+        await until(lambda: rows_of("SELECT 1 FROM pgmq.q_pages WHERE vt <= clock_timestamp()"))
         ((again,),) = await rows_of("SELECT message FROM pgmq.read('pages', 30, 2)")
         archived = await rows_of("SELECT message ->> 'step_state_id' FROM pgmq.a_pages")
         assert (again["step_state_id"], archived) == (first, [(str(last),)])

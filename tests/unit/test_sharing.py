@@ -56,6 +56,8 @@ async def test_an_answer_that_took_long_is_kept_and_one_that_did_not_is_not(
     kept_from(0, monkeypatch)
     assert [await answers.ask("a", slow) for _ in range(2)] == [3, 3]
     assert await answers.ask("b", slow) == 4
+    monkeypatch.setattr(sharing, "LONGEST", -1)  # the longest that any answer is kept is over
+    assert [await answers.ask("c", slow) for _ in range(2)] == [5, 6]
 
 
 async def test_an_error_is_told_to_all_who_wait_and_kept_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """Answers that cost much and that many ask for: an open page of the web UI asks again whenever something changes.
 
 Such a question is worked on once for all who ask it meanwhile. An answer that took long is good for nine times as long
-as it took: so a question costs the database at most a tenth of the time, however many ask it and however often. One
-that was there at once is not kept, and is always of the moment.
+as it took, and for ten seconds at most: so a question costs the database a tenth of the time, however many ask it and
+however often, and nobody is told on a busy server what was true a minute ago. An answer that was there at once is not
+kept, and is always of the moment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from soliplex.ingester.lib.wiring import Wiring
 SHARE: Final = 9
 LONG: Final = 0.1
 """Seconds from which on an answer is kept."""
+LONGEST: Final = 10.0
+"""Seconds after which an answer is too old for whoever watches, whatever it cost."""
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class SharedAnswers:
             took = loop.time() - began
             # Asking for the error marks it as seen: whoever still waits for the answer is told of it.
             if not done.cancelled() and done.exception() is None and took >= LONG:
-                question.good_until = loop.time() + SHARE * took
+                question.good_until = loop.time() + min(SHARE * took, LONGEST)
 
         question.work.add_done_callback(note)
         return question

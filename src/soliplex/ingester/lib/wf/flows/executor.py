@@ -207,7 +207,7 @@ async def _nothing_is_left(worker: Worker, counts: _Counts) -> bool:
     What it claims between two of these looks is held at the second; or it has been executed, and counted, by then.
     """
     before = counts.claimed
-    if await _holds(worker) or await _can_do_something(worker) or await _holds(worker):
+    if await _holds(worker) or await can_do_something(worker) or await _holds(worker):
         return False
     return worker.is_idle and counts.claimed == before
 
@@ -216,10 +216,11 @@ async def _holds(worker: Worker) -> bool:
     return bool(await operations.steps_held(worker.id))
 
 
-async def _can_do_something(worker: Worker) -> bool:
+async def can_do_something(worker: Worker) -> bool:
+    """Asked in the order in which work passes on, event, signal, ready step: what moves meanwhile is met later."""
+    due = await operations.next_event_due()
+    if (due is not None and due <= utcnow()) or await Database.read(SQL.any_new_signal()):
+        return True
     look = Look.at(await Database.read(SQL.look_for_work()))
     kinds: Collection[str] = {*(head["step_type"] for head in look.plain), *look.keyed}
-    if any(worker.accepts(kind) for kind in kinds) or look.is_due(utcnow()):
-        return True
-    due = await operations.next_event_due()
-    return (due is not None and due <= utcnow()) or bool(await Database.read(SQL.any_new_signal()))
+    return any(worker.accepts(kind) for kind in kinds) or look.is_due(utcnow())
