@@ -138,7 +138,8 @@ NONSENSE: list[Any] = [
     {"choices": [{"message": {"content": None}}]},
     {"choices": [{}]},
     completion("   "),
-    {"choices": [{"message": {"content": ["a"]}}], "usage": {"prompt_tokens": "many"}},
+    {"choices": [{"message": {"content": [7, {}]}}], "usage": {"prompt_tokens": "many"}},
+    {"choices": [{"message": {"content": "", "tool_calls": [7, {"function": {"arguments": 8}}, {}]}}]},
 ]
 
 
@@ -160,11 +161,22 @@ async def test_a_refusal_of_the_model_is_final(server: ChatServer, choice: dict[
         await asked(chat_of(server))
 
 
-@pytest.mark.parametrize(
-    "text", ['{"tags": ["sea"]}', '```json\n{"tags": ["sea"]}\n```', ' {"tags":["sea"],"score":0} ']
-)
-async def test_an_answer_that_fits_becomes_an_object(server: ChatServer, text: str) -> None:
-    server.answers += [text]
+CALLED = {"id": "1", "type": "function", "function": {"name": "Tags", "arguments": '{"tags": ["sea"]}'}}
+THOUGHT = '<think>{"tags": ["land"]} or { "a": {"tags": 3} } {</think>'
+SAID: list[Any] = [
+    '{"tags": ["sea"]}',
+    '```json\n{"tags": ["sea"]}\n```',
+    ' {"tags":["sea"],"score":0} ',
+    'Here it is:\n```json\n{"tags": ["sea"]}\n```\nAnything else? {} {"tags": "none"}',
+    THOUGHT + '{"tags": ["sea"]}',
+    completion("", message={"content": None, "tool_calls": [CALLED]}, finish_reason="tool_calls"),
+    completion("", message={"content": [{"type": "text", "text": '{"tags": '}, {"type": "text", "text": '["sea"]}'}]}),
+]
+
+
+@pytest.mark.parametrize("said", SAID, ids=range(len(SAID)))
+async def test_an_answer_that_fits_becomes_an_object(server: ChatServer, said: Any) -> None:
+    server.answers += [said]
     assert await tags_of(chat_of(server)) == Tags(tags=["sea"])
     [question] = server.asked
     assert question["response_format"]["json_schema"]["schema"] == Tags.model_json_schema()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -140,8 +140,8 @@ class Chat:
         message = getattr(choice, "message", None)
         if getattr(choice, "finish_reason", None) == "content_filter" or getattr(message, "refusal", None):
             raise ChatRefusedError(use, "the model refuses to answer; change the text or the instructions")
-        text = getattr(message, "content", None)
-        if not isinstance(text, str) or not text.strip():
+        text = _said(message)
+        if not text.strip():
             raise UnusableAnswerError(use, "the server answered without a text")
         return text
 
@@ -155,6 +155,22 @@ class Chat:
                 # In a thread: the library is slow to import, and its certificates are slow to read.
                 self._client = await asyncio.to_thread(_client_for, self._settings)
             return self._client
+
+
+def _said(message: Any) -> str:
+    """What the model says: as a text, in parts, or as if it called a function with it; empty if it says nothing."""
+    content: Any = getattr(message, "content", None)
+    parts: list[Any] = content if isinstance(content, list) else [content]
+    text = "".join(_texts(part.get("text") if isinstance(part, dict) else part for part in parts))
+    if text.strip():
+        return text
+    calls: Any = getattr(message, "tool_calls", None)
+    functions: list[Any] = calls if isinstance(calls, list) else []
+    return next(_texts(getattr(getattr(call, "function", None), "arguments", None) for call in functions), "")
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    return (value for value in values if isinstance(value, str))
 
 
 class _Counted:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-_FENCED: Final = re.compile(r"\A\s*```\w*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_OBJECT: Final = re.compile(r"\{\s*[\"}]")
+"""How an object in JSON begins."""
+_MOST_OBJECTS: Final = 20
+"""Beginnings of objects that are looked at in a text."""
 _MOST_PROBLEMS: Final = 8
+_DECODER: Final = json.JSONDecoder()
 
 
 def instructions(answer: type[BaseModel]) -> str:
@@ -25,9 +30,36 @@ def response_format(answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def read_answer[T: BaseModel](text: str, answer: type[T]) -> T:
-    """The answer, if it fits; some models put a fence around it. Raises pydantic's error otherwise."""
-    fenced = _FENCED.match(text)
-    return answer.model_validate_json(fenced[1] if fenced else text)
+    """The answer, if it fits. Raises pydantic's error otherwise.
+
+    Some models put a fence around it, think aloud before it or are polite after it: of the objects in such a text the
+    last that fits is the answer.
+    """
+    try:
+        return answer.model_validate_json(text)
+    except ValidationError as exc:
+        problem = exc
+    for found in reversed(list(_objects_in(text))):
+        try:
+            return answer.model_validate_json(found)
+        except ValidationError as exc:
+            problem = exc
+    raise problem
+
+
+def _objects_in(text: str) -> Iterator[str]:
+    """The outermost objects in a text, as JSON."""
+    place = 0
+    for _ in range(_MOST_OBJECTS):
+        begun = _OBJECT.search(text, place)
+        if begun is None:
+            return
+        try:
+            _, place = _DECODER.raw_decode(text, begun.start())
+        except (ValueError, RecursionError):
+            place = begun.end()
+        else:
+            yield text[begun.start() : place]
 
 
 def problems_of(error: ValidationError) -> str:
