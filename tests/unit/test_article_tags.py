@@ -107,6 +107,26 @@ def test_phrases_hold_no_stop_words_of_their_language() -> None:
     assert keyphrases("42 + 17 = 59", "en", 3) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("The bee and the bees. The bees' queen and a bee: a bee, a wasp and a wasp.", ["bee", "wasp"]),
+        (
+            "A word processor writes. Word processors print, and a word processor stores what it prints.",
+            ["word processor"],
+        ),
+        ("See Figure 1, Figure 2 and Table 3 of Figure 4: turbines, as in Table 5.", ["turbines"]),
+        ("&lt;td&gt;Turbine&lt;/td&gt; the &lt;td&gt;turbine&lt;/td&gt;", ["Turbine"]),
+        ("The view `FUNCTION\\_USAGE` and FUNCTION\\_USAGE again.", ["FUNCTION_USAGE"]),
+        ("Returns the length. Returns the width. Returns the turbine.", ["turbine"]),
+        ("# Turbines\n\nWater and turbines, water and pressure, water and turbines.", ["turbines"]),
+        ("Time and galvanometer, time and galvanometer.", ["galvanometer"]),
+    ],
+)
+def test_phrases_are_those_that_a_reader_would_look_for(text: str, phrases: list[str]) -> None:
+    assert keyphrases(text, "en", len(phrases)) == phrases
+
+
 def test_words_that_stand_in_every_article_tell_less() -> None:
     elsewhere = words_in_articles(["the report says", "the report ends", "a report"] * 10)
     text = "The report: this report is about turbines. Turbines turn, as each report says of turbines."

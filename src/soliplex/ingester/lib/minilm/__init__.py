@@ -6,6 +6,7 @@ are the same in every installation. The weights come with the extra `local`. Not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,17 +40,22 @@ def weights_file() -> Path:
 
 
 @cache
+def vocabulary() -> Mapping[str, int]:
+    """The words and parts of words that the model knows, with their numbers: those of words grow the rarer they are."""
+    return {word: number for number, word in enumerate(_VOCABULARY.read_text("utf-8").split("\n")[:-1])}
+
+
+@cache
 def tokenizer() -> Tokenizer:
     """The model's tokenizer; it neither cuts nor fills up, since both its users do that themselves."""
     # Only where texts are measured.
     from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors  # noqa: PLC0415
     from tokenizers.models import WordPiece  # noqa: PLC0415
 
-    vocabulary = {word: number for number, word in enumerate(_VOCABULARY.read_text("utf-8").split("\n")[:-1])}
-    made = Tokenizer(WordPiece(vocabulary, unk_token=_UNKNOWN))
+    made = Tokenizer(WordPiece(dict(vocabulary()), unk_token=_UNKNOWN))
     made.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in _SPECIAL])
     made.normalizer = normalizers.BertNormalizer(lowercase=True)
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    frame = [(word, vocabulary[word]) for word in ("[CLS]", "[SEP]")]
+    frame = [(word, vocabulary()[word]) for word in ("[CLS]", "[SEP]")]
     made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=frame)
     return made
