@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,16 @@ async def test_without_a_language_model_the_nearest_tags_of_the_set_are_given() 
     tagger = Tagger(TagRules(("train engine", "honey bee hive"), maxtags=1), embed=counting)
     found = await tagger.tags_of(BEES, "en")
     assert (found.tags, found.by) == (("honey bee hive",), TaggedBy.EMBEDDING)
+
+
+async def test_a_tag_that_the_headings_above_an_article_name_is_nearer() -> None:
+    rules, article = TagRules(("Motor", "Wagon")), replace(BEES, body="It has wheels.", title="Parts")
+    assert (await Tagger(rules, embed=counting).tags_of(replace(article, group="The wagon > Wheels"), "en")).tags[
+        0
+    ] == "Wagon"
+    assert (await Tagger(rules, embed=counting).tags_of(replace(article, group="The motor > Wheels"), "en")).tags[
+        0
+    ] == "Motor"
 
 
 async def test_without_a_set_phrases_of_the_article_are_given() -> None:

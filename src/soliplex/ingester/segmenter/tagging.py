@@ -36,6 +36,8 @@ SENT: Final = 12_000
 """Characters of an article that a language model gets to see."""
 _PIECE: Final = 800
 """Characters of an article that are compared with a tag at once."""
+_AS_NEAR: Final = 0.7
+"""The part of the best tag's nearness that another has to have, to be given too."""
 _SYSTEM: Final = (
     "You label articles. Give at most {maxtags} {tags} for the article that follows, the best first. {choice} "
     "Write tags in the language of the article unless you choose from a list. "
@@ -103,7 +105,7 @@ class Tagger:
             raise InvalidInputError(
                 "usetags", "without a language model, choosing from a set of tags needs an embedder"
             )
-        return Tags(nearest_tags(_text(article), self.rules, self.embed), TaggedBy.EMBEDDING)
+        return Tags(nearest_tags(article, self.rules, self.embed), TaggedBy.EMBEDDING)
 
     async def _asked(self, article: Article, chat: Asks) -> tuple[str, ...]:
         found = await chat.ask_for(
@@ -165,18 +167,22 @@ def instructions(rules: TagRules) -> str:
     return f"{asked}\n\n{rules.extra_instructions}".strip()
 
 
-def nearest_tags(text: str, rules: TagRules, embed: Embed) -> tuple[str, ...]:
-    """The tags of the closed set that are nearest to the text in meaning, the nearest first.
+def nearest_tags(article: Article, rules: TagRules, embed: Embed) -> tuple[str, ...]:
+    """The tags of the closed set that are nearest to the article in meaning, the nearest first.
 
     The first is always given. Another is given only where it is about as near as the first.
     """
+    text = _text(article)
     pieces = [text[start : start + _PIECE] for start in range(0, min(len(text), SENT), _PIECE)]
-    vectors = _unit(embed([*rules.usetags, *pieces]))
-    tags, parts = vectors[: len(rules.usetags)], vectors[len(rules.usetags) :]
-    near = tags @ parts.mean(axis=0) + _named(text, rules.usetags)
+    # A tag by itself is a word of many meanings, and no text: a sentence with it is more like texts about it.
+    sentences = [f"This text is about {tag}." for tag in rules.usetags]
+    vectors = _unit(embed([*sentences, *pieces]))
+    tags, parts = vectors[: len(sentences)], vectors[len(sentences) :]
+    # The headings that the article stands below often name what its document is about.
+    near = tags @ parts.mean(axis=0) + _named(f"{article.group}\n{text}", rules.usetags)
     order = sorted(range(len(tags)), key=lambda number: -float(near[number]))
     best = float(near[order[0]])
-    return tuple(rules.usetags[number] for number in order[: rules.maxtags] if float(near[number]) >= 0.7 * best)
+    return tuple(rules.usetags[number] for number in order[: rules.maxtags] if float(near[number]) >= _AS_NEAR * best)
 
 
 def _named(text: str, tags: Sequence[str]) -> NDArray[np.float64]:
