@@ -14,8 +14,10 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -24,10 +26,9 @@ import yaml
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
-from benchmarks.documents import covering, embedding, haiku, languages, reading, retrieval, searching
+from benchmarks.documents import covering, embedding, haiku, languages, readers, retrieval, searching
 from benchmarks.documents.data import Data
 from benchmarks.documents.office.make import exported
-from benchmarks.documents.office.sources import LOOKS, Source
 from benchmarks.documents.processing import (
     File,
     Ingester,
@@ -38,6 +39,7 @@ from benchmarks.documents.processing import (
     ingester,
 )
 from benchmarks.measuring import Measure, run_benchmark
+from benchmarks.peers import Entry
 from benchmarks.report import Line, Options, Result, Target, parse_options, show
 from benchmarks.rows import fill_documents
 from soliplex.ingester.lib.models import RunStatus
@@ -72,6 +74,8 @@ LINES: Final = (
         for kind in ("vector", "text", "hybrid", searching.WITHIN)
     ),
     Line("… hybrid, p95, ms", "search_ms.hybrid.p95"),
+    Line("pages of PDFs a second, with structure, in one process", "pages_per_second"),
+    Line("… processor time, ms a page", "processor_ms_per_page"),
     Line("headings F1 on PDFs", "headings_f1", Target(0.75)),
     Line("words F1 on PDFs", "words_f1", Target(0.97)),
     Line("cells F1 of tables, office exports", "cells_f1.all", Target(0.5)),
@@ -212,11 +216,30 @@ async def embed_chunks_per_second(bench: Bench) -> Result:
 
 async def words_and_headings_f1(bench: Bench) -> Result:
     """PDFs by the parser that runs in the worker's processes, against reviewed Markdown."""
-    pdfs = [path for path in bench.data.files("pdf_truth") if path.suffix == ".pdf"][: bench.sizes.pdfs]
-    files = [File(f"/{path.name}", path.read_bytes()) for path in pdfs]
-    read = await (await bench.ingester()).markdown_of(files, "instant")
-    truths = [path.with_suffix(".md").read_text("utf-8") for path in pdfs]
-    return reading.scores([read.get(file.uri, "") for file in files], truths)
+    with _pdfs(bench.data, bench.sizes, exports=False) as pdfs:
+        return readers.words_and_headings(pdfs, await _read_by_worker(bench, pdfs))
+
+
+async def pages_per_second(bench: Bench) -> Result:
+    """The same PDFs and office exports, one after the other, by the parser alone."""
+    with _pdfs(bench.data, bench.sizes) as pdfs:
+        return await readers.measure(pdfs)
+
+
+@contextmanager
+def _pdfs(data: Data, sizes: Sizes, *, exports: bool = True) -> Generator[readers.Pdfs]:
+    """Those with reviewed Markdown; and office exports, which may be made for this."""
+    reviewed = [path for path in data.files("pdf_truth") if path.suffix == ".pdf"][: sizes.pdfs]
+    with tempfile.TemporaryDirectory(prefix="benchmark-office-") as folder:
+        made = exported(Path(folder)) if exports else {}
+        some = made if sizes.pdfs is None else dict(list(made.items())[:: max(1, len(made) // (sizes.pdfs + 1))])
+        yield readers.Pdfs(reviewed, some)
+
+
+async def _read_by_worker(bench: Bench, pdfs: readers.Pdfs) -> dict[Path, str]:
+    files = {path: File(f"/{path.parent.name}/{path.name}", path.read_bytes()) for path in pdfs.paths}
+    read = await (await bench.ingester()).markdown_of(list(files.values()), INSTANT)
+    return {path: read.get(file.uri, "") for path, file in files.items()}
 
 
 async def coverage(bench: Bench) -> Result:
@@ -233,36 +256,8 @@ async def coverage(bench: Bench) -> Result:
 
 async def cells_f1(bench: Bench) -> Result:
     """Office exports with known source, and the PDFs with reviewed Markdown: cells of tables, and headings."""
-    with tempfile.TemporaryDirectory(prefix="benchmark-office-") as folder:
-        made = {path: (path.read_bytes(), source) for path, source in exported(Path(folder)).items()}
-    files = {path: File(f"/office/{path.name}", content) for path, (content, _) in made.items()}
-    if bench.sizes.pdfs is not None:
-        files = dict(list(files.items())[:: len(files) // (bench.sizes.pdfs + 1)])
-    truths = {path: made[path][1] for path in files}
-    read = await (await bench.ingester()).markdown_of(list(files.values()), "instant")
-
-    def scored(chosen: Callable[[Source], bool]) -> Result:
-        paths = [path for path in files if chosen(truths[path])]
-        return reading.structure(
-            [read.get(files[path].uri, "") for path in paths], [truths[path].markdown for path in paths]
-        )
-
-    kept = [path for path in bench.data.files("pdf_truth") if path.suffix == ".pdf"][: bench.sizes.pdfs]
-    others = {path: File(f"/{path.name}", path.read_bytes()) for path in kept}
-    theirs = await (await bench.ingester()).markdown_of(list(others.values()), "instant")
-    reviewed = [path.with_suffix(".md").read_text("utf-8") for path in others]
-    groups = {
-        "all": lambda _: True,
-        "tuned": lambda source: not source.is_held,
-        "held": lambda source: source.is_held,
-        **{look: lambda source, look=look: source.look == look for look in LOOKS},
-    }
-    scores = {name: scored(chosen) for name, chosen in groups.items()}
-    scores["pdf_truth"] = reading.structure([theirs.get(file.uri, "") for file in others.values()], reviewed)
-    return {
-        "cells_f1": {name: score["cells_f1"] for name, score in scores.items()},
-        "export_headings_f1": {name: score["headings_f1"] for name, score in scores.items()},
-    }
+    with _pdfs(bench.data, bench.sizes) as pdfs:
+        return readers.structure(pdfs, await _read_by_worker(bench, pdfs))
 
 
 async def titles(bench: Bench) -> Result:
@@ -364,6 +359,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "documents_per_second": documents_per_second,
     "reembedded_share": reembedded_share,
     "words_and_headings_f1": words_and_headings_f1,
+    "pages_per_second": pages_per_second,
     "coverage": coverage,
     "cells_f1": cells_f1,
     "titles": titles,
@@ -384,7 +380,7 @@ def measure(options: Options) -> Result:
         return lambda server, sizes: take(Bench(data, server, sizes, shared))
 
     def measure_peers(_server: Server) -> Result:
-        return asyncio.run(_peers(data, sizes))
+        return asyncio.run(_peers(data, sizes, options.only or tuple(MEASURES)))
 
     measures = {name: prepared(take) for name, take in MEASURES.items()}
     peers = measure_peers if options.peers else None
@@ -403,13 +399,12 @@ def _ratios(result: Result) -> Result:
     }
 
 
-async def _peers(data: Data, sizes: Sizes) -> Result:
-    """Each peer in turn. One that fails says why."""
+async def _peers(data: Data, sizes: Sizes, asked: Sequence[str]) -> Result:
+    """Each peer of a measure that was asked for, in turn. One that fails says why."""
     results: Result = {}
-    for name, entry, compare in (
-        (embedding.PEER, embedding.ENTRY, lambda: embedding.compare(embedding.passages(data, sizes.passages), 3)),
-        (haiku.PEER, haiku.ENTRY, lambda: haiku.measure(data.abstracts()[: sizes.documents])),
-    ):
+    for name, (measure, entry, compare) in _comparisons(data, sizes).items():
+        if measure not in asked:
+            continue
         print(f"peer {name}", file=sys.stderr)
         results[name] = {"label": entry.label, "version": entry.version, "failed": {}}
         try:
@@ -417,6 +412,28 @@ async def _peers(data: Data, sizes: Sizes) -> Result:
         except Exception as exc:  # noqa: BLE001  whatever went wrong, the other peers are still worth having
             results[name]["failed"] = {"everything": f"{type(exc).__name__}: {exc}"}
     return results
+
+
+type _Comparison = tuple[str, Entry, Callable[[], Awaitable[Result]]]
+"""The measure that a peer stands beside, the peer, and how it is measured."""
+
+
+def _comparisons(data: Data, sizes: Sizes) -> dict[str, _Comparison]:
+    async def reader(name: str) -> Result:
+        with _pdfs(data, sizes) as pdfs:
+            return await readers.compare(name, pdfs)
+
+    async def embedder() -> Result:
+        return await embedding.compare(embedding.passages(data, sizes.passages), 3)
+
+    async def haiku_ingester() -> Result:
+        return await haiku.measure(data.abstracts()[: sizes.documents])
+
+    return {
+        embedding.PEER: ("embed_chunks_per_second", embedding.ENTRY, embedder),
+        haiku.PEER: ("documents_per_second", haiku.ENTRY, haiku_ingester),
+        **{name: ("pages_per_second", entry, partial(reader, name)) for name, entry in readers.PEERS.items()},
+    }
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions, UnsupportedFormatError, parser_named
 from soliplex.ingester.lib.parsing.local import LocalParser, local_parser
-from tests.support.files import WORD, docx, drawn_pdf, marked_pdf, pdf, zipped
+from tests.support.files import WORD, docx, drawn_pdf, marked_pdf, pdf, tagged_table_pdf, zipped
 from tests.support.soffice import FakeOffice
 
 BODY = "\n".join(f"This is sentence {number} of a page that is long enough to be a paragraph." for number in range(12))
@@ -120,13 +120,20 @@ def test_ruling_lines_tell_of_a_table_that_the_model_has_not_seen(
     ]
 
 
+def test_tagged_cells_are_the_cells_of_a_table(parse: Parse) -> None:
+    content = tagged_table_pdf(("Who", "What"), ("Ada\nMoore", "May hire\nboats"), ("Bo", "Pays\nBo"))
+    rows = [row for row in parse(content, "application/pdf").markdown.splitlines() if row.startswith("|")]
+    cells = [[" ".join(cell.split()) for cell in row.strip("|").split("|")] for row in rows]
+    assert [cells[0], *cells[2:]] == [["Who", "What"], ["Ada Moore", "May hire boats"], ["Bo", "Pays Bo"]]
+
+
 def test_a_grid_with_few_words_is_no_table(parse: Parse) -> None:
     parsed = parse(ruled(6, "a chart of something", "", "", "5"), "application/pdf")
     assert "|" not in parsed.markdown
 
 
 def test_cells_of_scripts_that_run_leftwards_are_read_leftwards() -> None:
-    from soliplex.ingester.lib.parsing.local.table_grids import Word, _read_leftwards, _runs_left
+    from soliplex.ingester.lib.parsing.local.page_tables import Word, _read_leftwards, _runs_left
 
     row = [("1403", 0), ("/", 30), ("09", 40), ("\u05e2\u05d5\u05dc\u05dd", 60), ("\u05e9\u05dc\u05d5\u05dd", 100)]
     words = [Word(text, left, 0, left + 25, 10) for text, left in row]
@@ -377,14 +384,14 @@ def texts(grid: list[list[list[Any]]]) -> list[list[str]]:
 
 
 def test_words_in_columns_are_a_table() -> None:
-    from soliplex.ingester.lib.parsing.local.table_grids import grid_of
+    from soliplex.ingester.lib.parsing.local.table_grids import grid_in
 
     rows = {
         0: {0: "Fruit", 100: "Spring", 200: "Autumn"},
         15: {0: "Red", 20: "apples", 100: "120", 210: "80"},
         31: {0: "Pears", 210: "95"},
     }
-    assert texts(grid_of(words_at(rows))) == [
+    assert texts(grid_in(words_at(rows), ())) == [
         ["Fruit", "Spring", "Autumn"],
         ["Red apples", "120", "80"],
         ["Pears", "", "95"],
@@ -392,19 +399,19 @@ def test_words_in_columns_are_a_table() -> None:
 
 
 def test_a_row_across_all_columns_does_not_join_them() -> None:
-    from soliplex.ingester.lib.parsing.local.table_grids import grid_of
+    from soliplex.ingester.lib.parsing.local.table_grids import grid_in
 
     rows: dict[int, dict[int, str]] = {0: {0: "x" * 40}}
     rows |= {15 * number: {0: "name", 150: "value"} for number in range(1, 12)}
-    grid = texts(grid_of(words_at(rows)))
+    grid = texts(grid_in(words_at(rows), ()))
     assert grid[1] == ["name", "value"]
     assert "x" * 40 in grid[0]
 
 
 def test_no_words_are_no_table() -> None:
-    from soliplex.ingester.lib.parsing.local.table_grids import grid_of
+    from soliplex.ingester.lib.parsing.local.table_grids import grid_in
 
-    assert grid_of([]) == []
+    assert grid_in([], ()) == []
 
 
 BODY_FONT, HEAVY_FONT = "/ABC+Serif", "/ABC+Serif-Bold"

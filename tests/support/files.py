@@ -96,6 +96,44 @@ def marked_pdf(text: str, *, outline: Sequence[str] = (), tags: Mapping[str, str
     return _with_table(objects, "/Root 1 0 R")
 
 
+def tagged_table_pdf(*rows: Sequence[str]) -> bytes:
+    """A page with a table whose cells are tagged; nothing is drawn, and each line of a cell stands below the other."""
+    drawn: list[str] = []
+    elements: list[list[int]] = []
+    number, height = 0, 700
+    for row in rows:
+        elements.append([])
+        for column, text in enumerate(row):
+            for below, line in enumerate(text.split("\n")):
+                place = f"{72 + 160 * column} {height - 13 * below}"
+                drawn.append(f"/TD << /MCID {number} >> BDC BT /F1 11 Tf {place} Td ({line}) Tj ET EMC")
+            elements[-1].append(number)
+            number += 1
+        height -= 13 * max(text.count("\n") + 1 for text in row)
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+    content = "\n".join(drawn)
+    first = 7 + len(rows)
+    table_rows = " ".join(f"{7 + place} 0 R" for place in range(len(rows)))
+    cells = " ".join(f"{first + each} 0 R" for each in range(number))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R /MarkInfo << /Marked true >> /StructTreeRoot 5 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        (
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /StructParents 0 "
+            f"/Resources << /Font << /F1 {font} >> >> >>"
+        ),
+        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+        f"<< /Type /StructTreeRoot /K [6 0 R] /ParentTree << /Nums [0 [{cells}]] >> >>",
+        f"<< /Type /StructElem /S /Table /P 5 0 R /K [{table_rows}] >>",
+    ]
+    for row in elements:
+        kids = " ".join(f"{first + each} 0 R" for each in row)
+        objects.append(f"<< /Type /StructElem /S /TR /P 6 0 R /K [{kids}] >>")
+    for place, row in enumerate(elements):
+        objects += [f"<< /Type /StructElem /S /TD /P {7 + place} 0 R /Pg 3 0 R /K {each} >>" for each in row]
+    return _with_table(objects, "/Root 1 0 R")
+
+
 def _lines(text: str, sizes: Sequence[int], marked: Sequence[int] = ()) -> str:
     shown: list[str] = []
     height = 740

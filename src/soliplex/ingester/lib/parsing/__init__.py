@@ -1,7 +1,7 @@
 """From a document's bytes to its text and structure.
 
     coverage.py        how much of a PDF came through; completing, page_lines and words help it
-    pdf_marks.py       what a PDF says itself about its headings
+    pdf_marks.py       what a PDF says itself about its headings and tables
     results.py         Parser, the one interface; Parsed, what each of them gives
     options.py         the parameters of the parse step
     registry.py        parsers by name

@@ -1,7 +1,8 @@
-"""What a PDF says itself about its headings: the entries of its outline, and the tags of its structure.
+"""What a PDF says itself about its headings and tables: the entries of its outline, and the tags of its structure.
 
-Programs that export documents write down what was typed as a heading. Where they do, nobody needs to guess it from what
-a page looks like. An outline names titles and pages, sometimes with a height; tags mark the letters themselves.
+Programs that export documents write down what was typed as a heading, or as the cell of a table. Where they do, nobody
+needs to guess it from what a page looks like. An outline names titles and pages, sometimes with a height; tags mark the
+letters themselves.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ MOST_ELEMENTS: Final = 20_000
 """Most elements of a page's tree of tags: strangers wrote it, and it may go round in circles."""
 MOST_OBJECTS: Final = 50_000
 """Most objects of a page whose tags are read; a page with more is a drawing, and has no tags of interest."""
+MOST_SPANNED: Final = 200
+"""Most rows or columns of one cell."""
 DEEPEST: Final = 40
 """Most levels of tags in tags, and of outline entries in entries."""
 _HEADING: Final = re.compile(r"H[1-6]?|Title")
@@ -38,27 +41,51 @@ class Mark(NamedTuple):
     level: int | None
 
 
-type Marks = Mapping[int, Sequence[Mark]]
-"""The marks of each page, by its number from 1. Heights and places are in points from the bottom left of the shown
-page."""
+class TaggedCell(NamedTuple):
+    """A cell of a table: where it begins, counted from 0, how far it goes, and the places of its letters."""
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+    boxes: Sequence[Box]
+
+
+type TaggedTable = Sequence[TaggedCell]
+
+
+class PageMarks(NamedTuple):
+    """What is marked on a page. Heights and places are in points from the bottom left of what is shown."""
+
+    headings: Sequence[Mark] = ()
+    tables: Sequence[TaggedTable] = ()
+
+
+type Marks = Mapping[int, PageMarks]
+"""By the number of the page, from 1."""
 
 
 def marks_of(path: Path, pages: Sequence[int]) -> Marks:
     """The marks on these pages; none where PDFium cannot read them."""
     from pypdfium2 import PdfiumError  # noqa: PLC0415  loads a library of its own
 
-    found: dict[int, list[Mark]] = {}
+    outlined: dict[int, list[Mark]] = {}
+    tagged: dict[int, PageMarks] = {}
     wanted = set(pages)
     with pdfium.opened(path) as document:
         with suppress(PdfiumError):
             for number, mark in _outline(document):
                 if number in wanted:
-                    found.setdefault(number, []).append(mark)
+                    outlined.setdefault(number, []).append(mark)
         for number in pages:
             with suppress(PdfiumError):
-                if tagged := [*_tagged(document[number - 1])]:
-                    found[number] = [*tagged, *found.get(number, ())]
-    return found
+                tagged[number] = _tagged(document[number - 1])
+    return {
+        number: PageMarks([*tagged[number].headings, *outlined.get(number, ())], tagged[number].tables)
+        if number in tagged
+        else PageMarks(outlined.get(number, ()))
+        for number in pages
+    }
 
 
 def _outline(document: PdfDocument) -> Iterator[tuple[int, Mark]]:
@@ -91,25 +118,89 @@ def _shown(page: PdfPage, box: Box) -> Box:
     return as_shown(box, Box(*page.get_bbox()), page.get_rotation())
 
 
-def _tagged(page: PdfPage) -> Iterator[Mark]:
+def _tagged(page: PdfPage) -> PageMarks:
     from pypdfium2 import raw  # noqa: PLC0415  as above
 
     tree: Any = raw.FPDF_StructTree_GetForPage(page.raw)
     if not tree:
-        return
+        return PageMarks()
     try:
         children = [
             raw.FPDF_StructTree_GetChildAtIndex(tree, n) for n in range(raw.FPDF_StructTree_CountChildren(tree))
         ]
         headings = [heading for child in children if child for heading in _headings(child)]
+        tables = [table for child in children if child for table in _tables(child)]
     finally:
         raw.FPDF_StructTree_Close(tree)
-    if not headings:
-        return
+    if not headings and not tables:
+        return PageMarks()
     places = _places(page)
-    for level, ids in headings:
-        if boxes := [box for number in ids for box in places.get(number, ())]:
-            yield Mark("", None, boxes, level)
+    marks = [
+        Mark("", None, boxes, level)
+        for level, ids in headings
+        if (boxes := [box for number in ids for box in places.get(number, ())])
+    ]
+    return PageMarks(marks, [placed for table in tables if (placed := _placed(table, places))])
+
+
+def _placed(table: Sequence[_Cell], places: Mapping[int, Sequence[Box]]) -> TaggedTable:
+    """The cells that hold letters, if there are several rows and columns of these; else nothing."""
+    cells = [
+        TaggedCell(*where, boxes)
+        for where, ids in table
+        if (boxes := [box for number in ids for box in places.get(number, ())])
+    ]
+    is_table = len({cell.row for cell in cells}) > 1 and len({cell.column for cell in cells}) > 1
+    return cells if is_table else []
+
+
+type _Cell = tuple[tuple[int, int, int, int], list[int]]
+"""The row and column that it begins in, how many it takes, and the numbers that its letters are marked with."""
+
+
+def _tables(element: Any) -> Iterator[list[_Cell]]:
+    """The cells of each table; of one that holds others, these."""
+    for depth, each in _below(element, DEEPEST, lambda one: _kind(one) != "Table"):
+        if _kind(each) == "Table":
+            inner = [one for one in _children(each) for one in _tables(one)]
+            yield from inner or [list(_cells(each, DEEPEST - depth))]
+
+
+def _children(element: Any) -> list[Any]:
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    children = range(raw.FPDF_StructElement_CountChildren(element))
+    found = [raw.FPDF_StructElement_GetChildAtIndex(element, number) for number in children]
+    return [child for child in found if child]
+
+
+def _cells(table: Any, deepest: int) -> Iterator[_Cell]:
+    rows = [each for _, each in _below(table, deepest, lambda one: _kind(one) != "TR") if _kind(each) == "TR"]
+    taken: set[tuple[int, int]] = set()
+    for row, each in enumerate(rows):
+        column = 0
+        for cell in _children(each):
+            if _kind(cell) not in {"TD", "TH"}:
+                continue
+            while (row, column) in taken:
+                column += 1
+            down, across = _span(cell, b"RowSpan"), _span(cell, b"ColSpan")
+            taken |= {(row + below, column + beside) for below in range(down) for beside in range(across)}
+            ids = [number for _, part in _below(cell, deepest) for number in _numbers(part)]
+            yield (row, column, down, across), ids
+            column += across
+
+
+def _span(cell: Any, name: bytes) -> int:
+    from pypdfium2 import raw  # noqa: PLC0415  as above
+
+    number = ctypes.c_float()
+    for place in range(raw.FPDF_StructElement_GetAttributeCount(cell)):
+        attribute = raw.FPDF_StructElement_GetAttributeAtIndex(cell, place)
+        value = raw.FPDF_StructElement_Attr_GetValue(attribute, name) if attribute else None
+        if value and raw.FPDF_StructElement_Attr_GetNumberValue(value, ctypes.byref(number)):
+            return max(1, min(int(number.value), MOST_SPANNED))
+    return 1
 
 
 def _headings(element: Any) -> Iterator[tuple[int | None, list[int]]]:
@@ -127,8 +218,6 @@ def _is_no_heading(element: Any) -> bool:
 
 def _below(element: Any, deepest: int, goes_on: Callable[[Any], bool] = lambda _: True) -> Iterator[tuple[int, Any]]:
     """The element and those below it in their order, but for those below one at which it does not go on."""
-    from pypdfium2 import raw  # noqa: PLC0415  as above
-
     waiting = [(0, element)]
     for _ in range(MOST_ELEMENTS):
         if not waiting:
@@ -136,9 +225,7 @@ def _below(element: Any, deepest: int, goes_on: Callable[[Any], bool] = lambda _
         depth, each = waiting.pop()
         yield depth, each
         if depth < deepest and goes_on(each):
-            children = range(raw.FPDF_StructElement_CountChildren(each))
-            found = [raw.FPDF_StructElement_GetChildAtIndex(each, number) for number in children]
-            waiting += [(depth + 1, child) for child in reversed(found) if child]
+            waiting += [(depth + 1, child) for child in reversed(_children(each))]
 
 
 def _kind(element: Any) -> str:

@@ -7,7 +7,9 @@
     marked.py        headings that the PDF itself tells, in place of what the model takes them for
     regions.py       … as a model sees them: PP-Layout
     lines.py         what the type of a line tells: headings that were overlooked, and text that was left out
-    table_grids.py   rows and columns, from where words stand
+    page_tables.py   the tables of a page and their cells: from tags, or else by the two that follow
+    table_grids.py   rows and columns, from lines, shades and where words stand
+    spaced_tables.py tables that nothing is drawn around, and that the layout model has not seen
     ocr.py           pages that are pictures: rapidocr
     tiles.py         how large a page is drawn, and where it is cut to be read
     turning.py       pages that lie on their side or on their head

@@ -13,13 +13,22 @@ from docling.models.base_layout_model import BaseLayoutModel
 from docling_core.types.doc.base import BoundingBox, Size
 from docling_core.types.doc.labels import DocItemLabel
 
-from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, lines_of
+from soliplex.ingester.lib.parsing.local.lines import CONFIDENCE, Line, lines_of
 from soliplex.ingester.lib.parsing.local.marked import marks_on, refined
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, is_scanned, layout_scale
+from soliplex.ingester.lib.parsing.local.page_tables import (
+    Shapes,
+    has_one_column,
+    is_full_grid,
+    place_of,
+    ruled_tables,
+    shapes_on,
+    words_on,
+)
 from soliplex.ingester.lib.parsing.local.regions import Region, RegionDetector
-from soliplex.ingester.lib.parsing.local.table_grids import is_full_grid, ruled_tables
+from soliplex.ingester.lib.parsing.local.spaced_tables import spaced_tables
 from soliplex.ingester.lib.parsing.local.tiles import looking_slices
-from soliplex.ingester.lib.parsing.pdf_marks import Mark
+from soliplex.ingester.lib.parsing.pdf_marks import PageMarks, TaggedTable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,6 +40,29 @@ MOST_INSIDE: Final = 0.7
 MOST_OF_PAGE: Final = 0.3
 MOST_OF_TEXT: Final = 0.5
 """Share of a page's text that is neither in its margins nor in figures; less, and the model has mistaken the page."""
+SOME_OF_TABLE: Final = 0.1
+"""Share of a table that two regions have in common, if only one of them can be one."""
+LINES_OF_COLUMN: Final = 4
+_NARROW, _WIDE = 0.3, 0.55
+"""Shares of a page's width between which a column of running text is wide."""
+_INSTEAD_OF: Final[Mapping[DocItemLabel, frozenset[DocItemLabel]]] = {
+    DocItemLabel.PAGE_HEADER: frozenset({DocItemLabel.SECTION_HEADER}),
+    DocItemLabel.PAGE_FOOTER: frozenset({DocItemLabel.SECTION_HEADER}),
+    DocItemLabel.PICTURE: frozenset({DocItemLabel.TABLE}),
+    DocItemLabel.CAPTION: frozenset({DocItemLabel.TABLE, DocItemLabel.SECTION_HEADER}),
+    DocItemLabel.TEXT: frozenset({DocItemLabel.PAGE_HEADER, DocItemLabel.PAGE_FOOTER}),
+}
+_NO_TABLES: Final = frozenset(
+    {
+        DocItemLabel.TABLE,
+        DocItemLabel.PICTURE,
+        DocItemLabel.FORMULA,
+        DocItemLabel.CAPTION,
+        DocItemLabel.PAGE_HEADER,
+        DocItemLabel.PAGE_FOOTER,
+    }
+)
+_OF_WORDS_IN_ROWS: Final = frozenset({DocItemLabel.TABLE, DocItemLabel.PICTURE})
 _MARGINS: Final = frozenset({DocItemLabel.PAGE_HEADER, DocItemLabel.PAGE_FOOTER})
 _LABELS: Final[Mapping[str, DocItemLabel]] = {
     "text": DocItemLabel.TEXT,
@@ -71,7 +103,7 @@ class RapidLayoutModel(BaseLayoutModel):
             for page in pages
         ]
 
-    def _clusters(self, page: Page, marks: Sequence[Mark]) -> list[Cluster]:
+    def _clusters(self, page: Page, marks: PageMarks) -> list[Cluster]:
         image, size = page.get_image(scale=layout_scale(page)), page.size
         if image is None or size is None:
             return []
@@ -84,7 +116,7 @@ class RapidLayoutModel(BaseLayoutModel):
             )
             for number, region in enumerate(self._regions_in(image))
         ]
-        return refined(without_hiding_text(clusters, page, size), page, size, marks)
+        return refined(without_hiding_text(clusters, page, size, marks.tables), page, size, marks.headings)
 
     def _regions_in(self, image: Image) -> Iterator[Region]:
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]
@@ -104,11 +136,19 @@ def _place(box: Sequence[float], pixels: tuple[int, int], size: Size) -> Boundin
     )
 
 
-def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> list[Cluster]:
+def without_hiding_text(
+    clusters: Sequence[Cluster], page: Page, size: Size, tagged: Sequence[TaggedTable] = ()
+) -> list[Cluster]:
     """The clusters, changed where they would take text away: what is in figures, headers and footers is not read on."""
-    seen = _with_ruled_tables([_as_table(each) if _is_table(each, page) else each for each in clusters], page)
-    shown = [cluster for cluster in seen if not _is_figure_of_text(cluster, page, size)]
     lines = lines_of(page, size)
+    shapes = shapes_on(page)
+    seen = [_as_table(each) if _is_table(each, page) else each for each in _seen_once(clusters)]
+    seen = [each for each in seen if is_scanned(page) or not _is_running_text(each, page, shapes)]
+    seen = _with_ruled_tables(
+        _with_tagged_tables(seen, [place_of(table, size.height) for table in tagged]), page, shapes
+    )
+    seen = seen if is_scanned(page) else _with_spaced_tables(seen, page, lines, size)
+    shown = [cluster for cluster in seen if not _is_figure_of_text(cluster, page, size)]
     hiding = [cluster.bbox for cluster in shown if _hides(cluster)]
     hidden = sum(len(line.text) for line in lines if any(line.is_inside(box) for box in hiding))
     if hidden <= MOST_OF_TEXT * sum(len(line.text) for line in lines):
@@ -116,16 +156,67 @@ def without_hiding_text(clusters: Sequence[Cluster], page: Page, size: Size) -> 
     return [_as_text(cluster) for cluster in shown if cluster.label is not DocItemLabel.PICTURE]
 
 
-def _with_ruled_tables(clusters: Sequence[Cluster], page: Page) -> list[Cluster]:
+def _is_running_text(cluster: Cluster, page: Page, shapes: Shapes) -> bool:
+    """Whether what the model takes for a table has one column: its lines are then put together as text."""
+    return cluster.label is DocItemLabel.TABLE and has_one_column(cluster, page, shapes)
+
+
+def _seen_once(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Of what the model takes for two things at once, what hides its text, or says less of it, left out."""
+    return [
+        cluster
+        for cluster in clusters
+        if not any(
+            other.label in _INSTEAD_OF.get(cluster.label, ())
+            and cluster.bbox.intersection_over_self(other.bbox) > MOST_INSIDE
+            for other in clusters
+        )
+    ]
+
+
+def _with_ruled_tables(clusters: Sequence[Cluster], page: Page, shapes: Shapes) -> list[Cluster]:
     """The clusters, with tables that the lines on the page tell, and the model has not seen."""
     tables = [cluster.bbox for cluster in clusters if cluster.label is DocItemLabel.TABLE]
     found = list(clusters)
-    for box in ruled_tables(page):
+    for box in ruled_tables(page, shapes):
         if any(table.intersection_area_with(box) > 0 for table in tables):
             continue
-        found = [each for each in found if each.bbox.intersection_over_self(box) < MOST_INSIDE]
+        found = _with_table(found, box)
+    return found
+
+
+def _with_spaced_tables(clusters: Sequence[Cluster], page: Page, lines: Sequence[Line], size: Size) -> list[Cluster]:
+    """The clusters, with tables that only the places of their words tell."""
+    taken = [cluster.bbox for cluster in clusters if cluster.label in _NO_TABLES or _is_column(cluster, lines, size)]
+    found = list(clusters)
+    for box in spaced_tables([word for word in words_on(page) if not any(word.is_inside(each) for each in taken)]):
+        found = _with_table(found, box)
+    return found
+
+
+def _with_table(clusters: Sequence[Cluster], box: BoundingBox) -> list[Cluster]:
+    found = [each for each in clusters if each.bbox.intersection_over_self(box) < MOST_INSIDE]
+    return [*found, Cluster(id=len(found), label=DocItemLabel.TABLE, confidence=CONFIDENCE, bbox=box)]
+
+
+def _is_column(cluster: Cluster, lines: Sequence[Line], size: Size) -> bool:
+    """Whether it is running text that has the like beside it: half as wide as the page, and line below line."""
+    share = (cluster.bbox.r - cluster.bbox.l) / size.width
+    return _NARROW < share < _WIDE and sum(line.is_inside(cluster.bbox) for line in lines) >= LINES_OF_COLUMN
+
+
+def _with_tagged_tables(clusters: Sequence[Cluster], boxes: Sequence[BoundingBox]) -> list[Cluster]:
+    """The clusters, with the tables that the PDF tells itself in the place of whatever was seen there."""
+    found = list(clusters)
+    for box in boxes:
+        found = [each for each in found if not _is_in_place_of(each, box)]
         found.append(Cluster(id=len(found), label=DocItemLabel.TABLE, confidence=CONFIDENCE, bbox=box))
     return found
+
+
+def _is_in_place_of(cluster: Cluster, box: BoundingBox) -> bool:
+    shared = max(cluster.bbox.intersection_over_self(box), box.intersection_over_self(cluster.bbox))
+    return shared > (SOME_OF_TABLE if cluster.label in _OF_WORDS_IN_ROWS else MOST_INSIDE)
 
 
 def _is_table(cluster: Cluster, page: Page) -> bool:

@@ -37,6 +37,8 @@ MARGIN: Final = 0.07
 """Share of the page's height that its header and its footer may take."""
 SOME_OF_TEXT: Final = 0.25
 """A style that has this share of a page's letters is the style of its text, even if another, heavy one has more."""
+SAME_LEFT: Final = 3.0
+"""Points by which the beginnings of lines below each other may differ."""
 SAME_HEIGHT: Final = 0.2
 CELL_GAP: Final = 1.5
 """A column ends between texts of one row that are this many times their height apart."""
@@ -46,6 +48,13 @@ _BULLET: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _OPEN_END: Final = re.compile(r"[,;:\u2014-]$|[^.][.]$|[!]$")
+_CAPTION: Final = re.compile(
+    r"(?:tab|fig|abb|obr|rys|tav|bild|kuva|\u0442\u0430\u0431|\u0440\u0438\u0441)\w*\.?\s*\d", re.IGNORECASE
+)
+_NUMBERED: Final = re.compile(
+    r"(?:\u00a7\s*)?\d+(?:\.\d+)*[.)]?\s+[^\W\d_]|(?:[IVX]+|[A-Z])[.)]\s+[^\W\d_]|[^\W\d_]{4,}\s\d+\s*[:.\u2013-]"
+)
+"""What numbered headings begin with: `2.1 Scope`, `§ 3 Term`, `IV. Results`, `Article 5: Liability`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +235,8 @@ def _corrected(cluster: Cluster, rows: Sequence[Sequence[Line]], body: Style) ->
             return _parted(cluster, rows, body)
         case DocItemLabel.SECTION_HEADER if len(rows) > 1 and all(line.style.is_like(body) for line in flat(rows)):
             return [cluster.model_copy(update={"label": DocItemLabel.TEXT})]
+        case DocItemLabel.CAPTION if not _CAPTION.match(rows[0][0].text):
+            return _parted(cluster, rows, body)
         case DocItemLabel.PAGE_HEADER if all(line.style.is_larger_than(body) for line in flat(rows)):
             return [cluster.model_copy(update={"label": DocItemLabel.SECTION_HEADER})]  # a chapter begins here
         case _:
@@ -240,7 +251,7 @@ def _parted(cluster: Cluster, rows: Sequence[Sequence[Line]], body: Style) -> li
     if not heading or not _reads_as_heading(heading):
         return [cluster]
     parts = [_cluster(DocItemLabel.SECTION_HEADER, flat(heading))]
-    return parts + ([_cluster(DocItemLabel.TEXT, rest)] if rest else [])
+    return parts + ([_cluster(cluster.label, rest)] if rest else [])
 
 
 def _reads_as_heading(rows: Sequence[Sequence[Line]]) -> bool:
@@ -261,11 +272,22 @@ def left_out(clusters: Sequence[Cluster], lines: Sequence[Line], size: Size) -> 
         return []
     # A page of which the model saw little is one whose margins it did not judge, either.
     margins = size.height * MARGIN if len(orphans) * 2 < len(lines) else 0.0
-    return [_cluster(_label(block, body, size, margins), flat(block)) for block in _blocks(rows_of(orphans))]
+    usual_left = _usual_left(lines)
+    return [
+        _cluster(_label(block, body, size, margins, usual_left), flat(block)) for block in _blocks(rows_of(orphans))
+    ]
 
 
-def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: float) -> DocItemLabel:
-    """Weight alone makes no heading here: what the model leaves out are labels and margins as often as text."""
+def _usual_left(lines: Sequence[Line]) -> float:
+    """Where most lines of the page begin."""
+    return float(Counter(round(line.box.l) for line in lines).most_common(1)[0][0]) if lines else 0.0
+
+
+def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: float, usual_left: float) -> DocItemLabel:
+    """Weight alone makes no heading here: what the model leaves out are labels and margins as often as text.
+
+    A heading in the type of the text has a number or is in capitals, and begins where the text does.
+    """
     lines, box = flat(block), around(flat(block))
     is_larger = all(line.style.is_larger_than(body) for line in lines)
     if not is_larger and box.t > size.height - margins:
@@ -274,7 +296,11 @@ def _label(block: Sequence[Sequence[Line]], body: Style, size: Size, margins: fl
         return DocItemLabel.PAGE_HEADER
     if _BULLET.match(lines[0].text):
         return DocItemLabel.LIST_ITEM
-    return DocItemLabel.SECTION_HEADER if is_larger and _reads_as_heading(block) else DocItemLabel.TEXT
+    text = " ".join(line.text for line in lines)
+    is_marked = (text.isupper() or bool(_NUMBERED.match(text))) and abs(box.l - usual_left) <= SAME_LEFT
+    is_heavier = is_marked and all(line.style.stands_out_from(body) for line in lines)
+    is_heading = (is_larger or is_heavier) and _reads_as_heading(block)
+    return DocItemLabel.SECTION_HEADER if is_heading else DocItemLabel.TEXT
 
 
 def rows_of(lines: Iterable[Line]) -> list[list[Line]]:

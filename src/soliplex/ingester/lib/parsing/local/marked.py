@@ -27,7 +27,7 @@ from soliplex.ingester.lib.parsing.local.lines import (
     without_heads_of_columns,
 )
 from soliplex.ingester.lib.parsing.page_lines import Box
-from soliplex.ingester.lib.parsing.pdf_marks import Mark, Marks
+from soliplex.ingester.lib.parsing.pdf_marks import Mark, Marks, PageMarks
 
 MOST_ROWS: Final = 4
 MOST_OF_LINE: Final = 0.6
@@ -62,8 +62,8 @@ def kept(path: Path, marks: Marks) -> Generator[None]:
         del _KEPT[name]
 
 
-def marks_on(file: PurePath, page: int) -> Sequence[Mark]:
-    return _KEPT.get(Path(file).resolve(), {}).get(page, ())
+def marks_on(file: PurePath, page: int) -> PageMarks:
+    return _KEPT.get(Path(file).resolve(), {}).get(page, PageMarks())
 
 
 def set_levels(document: DoclingDocument, marks: Marks) -> None:
@@ -74,7 +74,7 @@ def set_levels(document: DoclingDocument, marks: Marks) -> None:
             size = document.pages[number].size
             box = item.prov[0].bbox.to_bottom_left_origin(size.height)
             place = Box(box.l, box.b, box.r, box.t)
-            for mark in marks.get(number, ()):
+            for mark in marks.get(number, PageMarks()).headings:
                 if mark.level and any(_width_within(each, place) for each in mark.boxes):
                     item.level = mark.level
 

@@ -23,7 +23,7 @@ from docling.pipeline.standard_pdf_pipeline import StandardPdfPipeline
 
 from soliplex.ingester.lib.parsing.local.layout import RapidLayoutModel
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, BundledOcrOptions
-from soliplex.ingester.lib.parsing.local.table_grids import WordTableModel
+from soliplex.ingester.lib.parsing.local.page_tables import WordTableModel
 
 
 class _TextOfPages(PagePreprocessingModel):
@@ -35,7 +35,7 @@ class _TextOfPages(PagePreprocessingModel):
 
 
 class TorchlessPipeline(StandardPdfPipeline):
-    """Layout by PP-Layout, OCR by rapidocr, tables by where words stand; no enrichment."""
+    """Layout by PP-Layout, OCR by rapidocr, tables by tags, lines and where words stand; no enrichment."""
 
     @override
     def _init_models(self) -> None:
