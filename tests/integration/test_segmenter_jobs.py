@@ -29,6 +29,7 @@ from soliplex.ingester.segmenter.jobs.changing import cancel_job, delete_job, re
 from soliplex.ingester.segmenter.jobs.describing import Description
 from soliplex.ingester.segmenter.jobs.job_options import JobOptions
 from soliplex.ingester.segmenter.jobs.new_jobs import Sender, start_job
+from soliplex.ingester.segmenter.jobs.standing import STAGES
 from tests.support.documents import pieces
 from tests.support.engine import rows_of, scalar
 from tests.support.faults import eventually
@@ -227,6 +228,8 @@ async def test_an_article_that_was_told_of_untagged_is_told_of_again_when_a_retr
         await cancel_job(job_id)
         before = await told_the_end(job_id)
     assert [article["tags"] for message in before for article in message["segments"]] == [[], [], []]
+    nothing_tagged = STAGES["segment"].until
+    assert {message["progress"] for message in before} == {(await views.get_job(job_id)).progress} == {nothing_tagged}
     await retry_job(job_id)
     assert (await ended(job_id)).status is JobStatus.COMPLETED
     after = (await told_the_end(job_id))[len(before) :]

@@ -103,7 +103,7 @@ def step_standings(steps: Rows, articles: int) -> list[StepStanding]:
 
 def _fraction_of(row: Row, articles: int) -> float:
     if row["workflow_step_name"] == "tag":
-        left = row["remaining_tasks"] or (articles if row["status"] == RunStatus.PENDING else 0)
-        return 1 - left / articles if articles else 0.0
+        done = articles - row["remaining_tasks"] if row["remaining_tasks"] else row["tagged"] or 0
+        return done / articles if articles else 0.0
     told: Mapping[str, Any] | None = json_of(row, "progress")
     return (told or {}).get("fraction") or 0.0

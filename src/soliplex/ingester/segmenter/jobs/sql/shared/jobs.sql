@@ -31,8 +31,12 @@ SELECT status, start_date IS NOT NULL AS has_begun, count(*) AS jobs FROM workfl
 -- :name jobs_by_keys
 SELECT {job_columns} FROM workflowrun r WHERE r.workflow_definition_id = :workflow_id AND r.run_key {among keys};
 
+-- A map step whose run was ended counts no tasks down any more: of such a one those that were done are counted.
 -- :name steps_of_jobs
 SELECT workflow_run_id, workflow_step_name, status, remaining_tasks, start_date, CAST(progress AS text) AS progress,
+       CASE WHEN workflow_step_name = 'tag' AND status <> 'COMPLETED' AND coalesce(remaining_tasks, 0) = 0
+            THEN (SELECT count(*) FROM runstep t WHERE t.parent_step_id = runstep.id AND t.status IN ('COMPLETED', 'FAILED'))
+       END AS tagged,
        output ->> 'warnings' AS warnings, output ->> 'warning' AS warning, output ->> 'failed' AS failed,
        output ->> 'lang' AS lang
   FROM runstep WHERE workflow_run_id {among ids} AND parent_step_id IS NULL;
