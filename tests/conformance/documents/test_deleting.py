@@ -144,6 +144,17 @@ async def test_a_group_ends_with_the_deletion_of_its_last_unfinished_run(driver:
     assert (await documents.get_batch(batch_id)).completed_date is not None
 
 
+async def test_a_group_ends_with_the_deletion_of_all_its_runs(driver: Driver, artifacts: Artifacts) -> None:
+    batch_id = await new_batch()
+    await uploaded(batch_id, "a", "b")
+    started = await start(batch_id)
+    await documents.delete_document_uri_by_uri("a", SOURCE)
+    await documents.delete_document_uri_by_uri("b", SOURCE)
+    group = await driver.group(started.run_group.id or 0)
+    assert (group.status, group.total_runs) == ("COMPLETED", 0)
+    assert (await documents.get_batch(batch_id)).completed_date is not None
+
+
 async def test_a_step_under_way_is_dropped_with_its_document(driver: Driver, artifacts: Artifacts) -> None:
     batch_id = await new_batch()
     await uploaded(batch_id, "a", "b")

@@ -50,9 +50,19 @@ async def test_each_document_of_the_batch_gets_a_run(driver: Driver) -> None:
     assert len(await driver.drain()) == 15
 
 
-async def test_a_batch_without_documents_starts_an_empty_group(driver: Driver) -> None:
-    started = await start(await new_batch())
-    assert (started.run_ids, started.run_group.total_runs) == ([], 0)
+async def test_a_batch_without_documents_has_a_group_that_has_ended_until_documents_join_it(driver: Driver) -> None:
+    batch_id = await new_batch()
+    started = await start(batch_id)
+    group = started.run_group
+    assert (started.run_ids, group.total_runs, group.status) == ([], 0, "COMPLETED")
+    assert group.completed_date is not None
+    assert (await documents.get_batch(batch_id)).completed_date is not None
+    await uploaded(batch_id, "a")
+    again = await start(batch_id, only_unparsed=True)
+    assert (again.run_group.id, again.run_group.status, len(again.run_ids)) == (group.id, "PENDING", 1)
+    assert (await documents.get_batch(batch_id)).completed_date is None
+    await driver.drain()
+    assert (await driver.group(group.id or 0)).status == "COMPLETED"
 
 
 async def test_defaults_come_from_the_settings(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, checked_integer, unstorable_in
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
 from soliplex.ingester.lib.wf.operations.definitions import chosen_definitions, pin
+from soliplex.ingester.lib.wf.operations.groups import end_without_runs
 from soliplex.ingester.lib.wf.operations.runs import NewRun, Start, add_runs, hold_group, new_group
 from soliplex.ingester.lib.wf.registry import effective_parameters
 from soliplex.ingester.lib.wf.views import get_run_group, get_run_with_steps
@@ -56,6 +57,8 @@ async def start_workflows(
         else:
             yield from hold_group(group_id)
             rows = yield SQL.batch_documents_without_run(batch_id=batch_id, group_id=group_id)
+        if not rows:
+            yield from end_without_runs(group_id, start.now)
         return group_id, (yield from _add_documents(start, group_id, source, rows))
 
     group_id, run_ids = await Database.transact(script())

@@ -75,12 +75,12 @@ def _shrink_group(
         cancelled=sum(status is RunStatus.CANCELLED for status in gone),
     )
     left = rows[0]
-    if left["remaining"] or not left["total"]:
+    has_ended = before["completed_date"] is not None
+    if left["remaining"] or (has_ended and not left["total"]):
         return  # The group goes on; or it has no runs from which it could take a status, and keeps the one it has.
     if before["delete_requested_at"] is not None:
         return  # The group is deleted as well, and does not end before that.
     status = _status_of(left)
-    has_ended = before["completed_date"] is not None
     yield SQL.set_group_status(
         group_id=group_id,
         **{name: left[name] for name in ("total", "remaining", "failed", "cancelled")},

@@ -249,12 +249,30 @@ def _recount_group(group_id: int, now: datetime) -> Script[bool]:
     )
     ended = status.is_final and before["status"] not in _ENDED
     if ended:
-        yield from learned_all()
-        outbox = Outbox(get_registry())
-        outbox.add(LifeCycleEvent.GROUP_END, workflow_id=before["workflow_definition_id"], group_id=group_id)
-        yield from outbox.write(now)
-        yield from groups_ended(held, now)
+        yield from _tell_end(before, now)
     return ended
+
+
+def end_without_runs(group_id: int, now: datetime) -> Script[None]:
+    """End a group that has nothing to do, so that nobody waits for it for ever; runs that join it open it again."""
+    group = (yield SQL.lock_group(group_id=group_id))[0]
+    counts = (yield SQL.count_runs_of_group(group_id=group_id))[0]
+    if group["status"] in _ENDED or counts["total"]:
+        return
+    yield SQL.set_group_status(
+        group_id=group_id,
+        **{name: counts[name] for name in _COUNTED},
+        **_dated(group, RunStatus.COMPLETED, now),
+    )
+    yield from _tell_end(group, now)
+
+
+def _tell_end(group: Row, now: datetime) -> Script[None]:
+    yield from learned_all()
+    outbox = Outbox(get_registry())
+    outbox.add(LifeCycleEvent.GROUP_END, workflow_id=group["workflow_definition_id"], group_id=group["id"])
+    yield from outbox.write(now)
+    yield from groups_ended([group], now)
 
 
 _COUNTED = ("total", "remaining", "failed", "cancelled")
