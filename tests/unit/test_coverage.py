@@ -113,12 +113,20 @@ def test_a_layer_without_letters_is_rubbish() -> None:
     ("first", "later", "is_repeated"),
     [
         ("Annual report", "Annual report", True),
-        ("Annual report 3", "Annual report 12", True),
-        ("xii Annual report", "14 Annual report", True),
+        ("Annual report 3", "Annual report 4", True),
+        ("xiv Annual report", "xv Annual report", True),
         ("Page 1 of 9", "Page 2 of 9", True),
+        ("Part 4, page 17", "Part 4, page 18", True),
+        ("Invoice 3", "Invoice 12", False),
+        ("Invoice 100234", "Invoice 100301", False),
+        ("Section 4, page 17", "Section 6, page 18", False),
+        ("Appendix C", "Appendix I", False),
+        ("Civil", "Mix", False),
+        ("", "", True),
         ("Docket 17: adjourned", "Docket 23: adjourned", False),
         ("Docket Ashcombe", "Docket Birchall", False),
         ("4", "5", True),
+        ("xii", "14", True),
     ],
 )
 def test_a_header_repeats_if_only_the_page_is_another(first: str, later: str, is_repeated: bool) -> None:

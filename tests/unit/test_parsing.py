@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from soliplex.ingester.lib.parsing import (
 )
 from soliplex.ingester.lib.parsing.formats import extension_for, is_text, media_type
 from soliplex.ingester.lib.parsing.office_text import html_paragraphs, xml_paragraphs
+from soliplex.ingester.lib.parsing.parsed_files import ParsedFiles, write_files
 from soliplex.ingester.lib.parsing.pdf_text import pages_within, paragraphs_of
 from soliplex.ingester.lib.parsing.plain_text import LONGEST_PARAGRAPH, paragraphs, source_parts
 from soliplex.ingester.lib.parsing.readable import why_unread
+from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.serve.serve_tasks import fields_of
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 
@@ -188,3 +191,21 @@ def test_a_kind_that_another_parser_reads_names_the_one_that_does_not() -> None:
     assert "of no known kind" in (why_unread("local", "application/octet-stream") or "")
     for kind in ("text/plain; charset=utf-8", "application/json", "application/pdf"):
         assert why_unread("local", kind) is why_unread("fast", kind) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a wa\u00adter\u00adfall in aban\u00addoned light\u00adhouses", "a waterfall in abandoned lighthouses"),
+        ("on 2024\u00ad05\u00ad01, pages 10\u00ad20", "on 2024-05-01, pages 10-20"),
+        ("get\u200bElement\u2060By\ufeffId", "getElementById"),
+        ("\u0e44\u0e17\u0e22\u200b\u0e01\u0e32", "\u0e44\u0e17\u0e22\u200b\u0e01\u0e32"),
+        ("caf\u00e9 \u200b", "caf\u00e9 \u200b"),
+    ],
+)
+def test_words_are_kept_whole_where_only_an_invisible_character_parts_them(text: str, expected: str) -> None:
+    parsed = Parsed(markdown=text, document={"texts": [{"text": text}]}, title=text)
+    about = write_files(parsed, ParsedFiles(Path("unused"), Path("unused")), in_hand=10_000)
+    assert about.contents is not None
+    assert about.contents.markdown.decode() == about.title == expected
+    assert json.loads(about.contents.document) == {"texts": [{"text": expected}]}

@@ -269,6 +269,9 @@ def test_facts_are_tidied() -> None:
         "title": "a b",
         "page_count": 0,
     }
+    assert tidy({"title": "Untitled", "author": "(anonymous)", "subject": "unspecified", "creator": "Draw"}) == {
+        "creator": "Draw"
+    }
     assert len(tidy({"title": "x" * 10**6})["title"]) == 2000
 
 

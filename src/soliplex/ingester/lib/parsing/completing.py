@@ -37,8 +37,9 @@ MOST_OF_LINE: Final = 0.6
 RUN: Final = 3
 NEXT_LINE: Final = 1.2
 """A line whose distance to the one before is less than this share of its height belongs to the same paragraph."""
-_NUMBER: Final = re.compile(r"\d+")
-_ROMAN: Final = re.compile(r"[ivxlc]+")
+_NUMBER: Final = re.compile(r"\d{1,18}")
+_ROMAN: Final = re.compile("(?=.)c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
+_ROMAN_DIGITS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 class Piece(NamedTuple):
@@ -316,27 +317,36 @@ def _texts_below(document: DoclingDocument, picture: PictureItem) -> Iterator[tu
 
 
 def repeats(first: str, first_page: int, later: str, later_page: int) -> bool:
-    """Whether a header says the same as one before it, but for a number at its edge, or one that counts the pages."""
+    """Whether a header says the same as one before it, but for numbers that count the pages.
+
+    A number that goes up otherwise is not the page's: it tells one invoice or section from another.
+    """
     if first_page == later_page:
         return False
-    one, other = _without_edge_numbers(first), _without_edge_numbers(later)
-    if _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
+    one, other = _with_roman_edges(first), _with_roman_edges(later)
+    wording = _NUMBER.sub("#", one)
+    if wording != _NUMBER.sub("#", other):
         return False
+    if wording == "#":
+        return True
     pairs = zip(map(int, _NUMBER.findall(one)), map(int, _NUMBER.findall(other)), strict=True)
     return all(b in {a, a + later_page - first_page} for a, b in pairs)
 
 
-def _without_edge_numbers(text: str) -> str:
+def _with_roman_edges(text: str) -> str:
+    """The words of the text. One that is a Roman number, at its beginning or end, is written in digits."""
     words = [word.key for word in words_of(text)]
-    while words and _is_number(words[0]):
-        words.pop(0)
-    while words and _is_number(words[-1]):
-        words.pop()
+    for edge in {0, len(words) - 1} if words else ():
+        words[edge] = str(_roman(words[edge]) or words[edge])
     return " ".join(words)
 
 
-def _is_number(word: str) -> bool:
-    return word.isdecimal() or bool(_ROMAN.fullmatch(word))
+def _roman(word: str) -> int:
+    """What a Roman number below 400 says; 0 for any other word."""
+    if _ROMAN.fullmatch(word) is None:
+        return 0
+    values = [_ROMAN_DIGITS[digit] for digit in word]
+    return sum(-one if one < after else one for one, after in zip(values, [*values[1:], 0], strict=True))
 
 
 def _raw(page: _Page, first: int, last: int) -> str:

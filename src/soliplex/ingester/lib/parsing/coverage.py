@@ -18,8 +18,8 @@ Decisions:
   printed twice at one place once.
 - A word counts as often as it stands on the page. It is found if it is in the body of the document: that is what the
   Markdown and the chunks are made of. Text below a picture is not, nor is a header.
-- A header or footer repeats if it says the same on another page, but for the number at its beginning or end, or one
-  that goes up with the pages. The first stays. The words of the others are neither found nor missing: `repeated`.
+- A header or footer repeats if it says the same on another page, but for numbers that go up with the pages, and so do
+  two that are nothing but a number. The first stays. The words of the others are neither found nor missing: `repeated`.
 - A page is rubbish if more than half of its characters have no meaning (`words.is_rubbish`). It is not compared:
   what the parser made of it is the better guess, and the page is named. So is one with text that neither reader can
   make letters of; such text is left out.

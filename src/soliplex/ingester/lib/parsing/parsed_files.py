@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from soliplex.ingester.lib.parsing.coverage import Coverage, merged_coverage
+from soliplex.ingester.lib.parsing.invisible import without_invisible
 from soliplex.ingester.lib.parsing.long_documents import merged_documents
 from soliplex.ingester.lib.parsing.options import ParseOptions
 from soliplex.ingester.lib.parsing.plain_documents import title_of
@@ -59,8 +60,10 @@ def parse_to_files(
 
 
 def write_files(parsed: Parsed, into: ParsedFiles, *, in_hand: int = 0) -> About:
-    contents = Contents(_encoded(parsed.document), parsed.markdown.encode("utf-8", "replace"))
-    about = About(parsed.pages, len(parsed.markdown), parsed.title, parsed.warnings, parsed.coverage)
+    markdown = without_invisible(parsed.markdown)
+    title = None if parsed.title is None else without_invisible(parsed.title)
+    contents = Contents(_encoded(parsed.document), markdown.encode("utf-8", "replace"))
+    about = About(parsed.pages, len(markdown), title, parsed.warnings, parsed.coverage)
     if sum(map(len, contents)) <= in_hand:
         return replace(about, contents=contents)
     into.document.parent.mkdir(parents=True, exist_ok=True)
@@ -94,4 +97,5 @@ def _join(texts: Sequence[Path], into: Path) -> None:
 
 def _encoded(value: Any) -> bytes:
     # Half of a surrogate pair, which broken fonts give, is no character of UTF-8.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return without_invisible(text).encode("utf-8", "replace")

@@ -11,13 +11,21 @@ type Facts = dict[str, Any]
 
 LONGEST_TEXT: Final = 2000
 """Characters of a title or a list of keywords that are kept; a file may claim a title of megabytes."""
+PLACEHOLDERS: Final = frozenset(
+    {"untitled", "(untitled)", "untitled document", "(anonymous)", "anonymous", "(unspecified)", "unspecified", "none"}
+)
+"""What programs write as title, author or subject where nobody has given any."""
 _PDF_DATE: Final = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 
 
 def tidy(facts: Mapping[str, Any]) -> Facts:
     """The facts that are known, their texts without surrounding space and control characters, and cut to a bound."""
     cleaned = {name: _clean(value) for name, value in facts.items()}
-    return {name: value for name, value in cleaned.items() if value is not None and value != ""}
+    return {name: value for name, value in cleaned.items() if value is not None and not _says_nothing(value)}
+
+
+def _says_nothing(value: Any) -> bool:
+    return isinstance(value, str) and (not value or value.casefold() in PLACEHOLDERS)
 
 
 def _clean(value: Any) -> Any:
