@@ -37,6 +37,8 @@ PATIENCE = 100
 IN_A_BODY_TOO = (f"{A}/document/by-uri", f"{A}/workflow/retry")
 """What these take may stand in a body as well as in the query, of which alone the document tells."""
 
+TAKES_JSON_TOO = f"{A}/document/rollback"
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -167,6 +169,22 @@ async def test_a_value_that_is_missing_is_named(world: World) -> None:
             if value.is_required and value.place != "path":
                 given = {name: text for name, text in world.right(operation).items() if name != value.name}
                 wrong += complaints(operation, await world.send(operation.request(given)), value.name)
+    assert wrong == []
+    assert await world.contents() == before
+
+
+async def test_json_in_place_of_a_form_is_told_as_that_and_not_as_fields_that_are_missing(world: World) -> None:
+    before, wrong = await world.contents(), list[str]()
+    for operation in world.operations():
+        given = world.right(operation)
+        if not any(each.place == "form" and each.is_required for each in operation.values):
+            continue
+        if operation.path == TAKES_JSON_TOO:
+            continue
+        sent = operation.request(given)
+        fields = json.dumps({each.name: given[each.name] for each in operation.values if each.name in given})
+        as_json = Sent(sent.method, sent.url, fields, {"content-type": "application/json"})
+        wrong += complaints(operation, await world.send(as_json), "content-type")
     assert wrong == []
     assert await world.contents() == before
 

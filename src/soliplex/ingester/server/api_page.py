@@ -19,7 +19,7 @@ _INTRODUCTION: Final = """\
 This page is made from the application's OpenAPI description: `python -m soliplex.ingester.server.api_page`. A running
 server gives the same as JSON at `/openapi.json`, with every model, and as a page to try it on at `/docs`.
 [Ingest over HTTP](../howto/http.md) shows the usual way through it, [who may send which request](http-access.md) what
-needs the key. An answer other than those listed is JSON with `detail`, which says what is wrong.
+needs the key. An answer other than those listed is JSON with `error`, a sentence that says what is wrong.
 """
 
 type Json = Mapping[str, Any]

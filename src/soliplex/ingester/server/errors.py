@@ -15,6 +15,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Form
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
@@ -51,6 +52,8 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH")
 _PROBLEMS_LISTED: Final = 25
 _UNREADABLE_BODY: Final = "There was an error parsing the body"
 """What FastAPI says where JSON cannot be read, but for errors of its syntax, which it names."""
+FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
+FORM_EXPECTED: Final = "must be multipart/form-data with a boundary, or application/x-www-form-urlencoded"
 _POLICY_VIOLATION: Final = 1008
 TRY_AGAIN_IN: Final = 5
 """Seconds after which what is unavailable now may be asked for again."""
@@ -278,8 +281,12 @@ def _methods_at(request: Request) -> list[str]:
     ]
 
 
-async def _on_invalid_request(_request: Request, error: Exception) -> JSONResponse:
+async def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    if _is_no_form(request):  # of which the framework sees no field, and would say that each is missing
+        text = f"content-type: {FORM_EXPECTED}, not {request.headers['content-type'].partition(';')[0]}"
+        detail = [{"field": "content-type", "problem": text}]
+        return error_answer(HTTPStatus.UNPROCESSABLE_ENTITY, text, detail=detail)
     found = error.errors()
     problems = [_problem(each) for each in found[:_PROBLEMS_LISTED]]
     more = f"; and {len(found) - len(problems)} more" if len(found) > len(problems) else ""
@@ -288,6 +295,13 @@ async def _on_invalid_request(_request: Request, error: Exception) -> JSONRespon
         "; ".join(text for text, _ in problems) + more,
         detail=[{"field": field, "problem": text} for text, field in problems],
     )
+
+
+def _is_no_form(request: Request) -> bool:
+    """Whether the route reads a form, and something else was sent."""
+    expected: Any = getattr(request.scope.get("route"), "body_field", None)
+    kind = request.headers.get("content-type", "")
+    return bool(kind) and expected is not None and isinstance(expected.field_info, Form) and not kind.startswith(FORMS)
 
 
 def _problem(found: Mapping[str, Any]) -> tuple[str, str]:

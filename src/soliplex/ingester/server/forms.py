@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from soliplex.ingester.lib.errors import InvalidInputError
 from soliplex.ingester.lib.storage import DocumentTooLargeError
 from soliplex.ingester.server.bodies import DRAINED, read_without_bound
+from soliplex.ingester.server.errors import FORM_EXPECTED
 from soliplex.ingester.server.parameters import see_known
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ def _boundary_of(request: Request) -> bytes | None:
         case b"multipart/form-data" if options.get(b"boundary"):
             return options[b"boundary"]
         case _:
-            raise InvalidInputError(
-                "content-type", "must be multipart/form-data with a boundary, or application/x-www-form-urlencoded"
-            )
+            raise InvalidInputError("content-type", FORM_EXPECTED)
 
 
 class _Body:
