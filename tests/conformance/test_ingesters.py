@@ -155,6 +155,8 @@ async def test_what_is_wrong_with_an_order_is_told_before_anything_is_done(inges
     for name in ("", "s" * 256, "a\x00b"):
         with pytest.raises(InvalidInputError, match=r"^source: must"):
             await ingester.ingest(docs, source=name)
+    with pytest.raises(InvalidInputError, match=r"^priority: must be between"):
+        await ingester.ingest(docs, priority=10**11)
     with pytest.raises(IngesterError, match="did you mean 'test_wf'"):
         await ingester.ingest(docs, workflow="test_fw")
     with pytest.raises(InvalidInputError, match="uris: are none; `delete_source`"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
@@ -78,10 +80,18 @@ async def test_a_request_is_sent_again_where_the_answer_may_pass(instant: list[f
     assert instant == [0.25]
 
 
+def caused_by(cause: OSError) -> httpx.ConnectError:
+    error = httpx.ConnectError(str(cause))
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
         (httpx.ConnectError("refused"), "cannot be reached; is the server running?"),
+        (caused_by(socket.gaierror(-2, "no name")), "cannot be reached: there is no host of this name"),
+        (caused_by(ssl.SSLError(1, "wrong")), "cannot be reached: it does not speak https there; is http:// meant?"),
         (httpx.ConnectTimeout("late"), "does not answer"),
         (httpx.RemoteProtocolError("broken"), "the connection broke (broken)"),
         (httpx.Response(401, json={"error": "no key"}), "asks for a key, or for another one; set API_KEY"),

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from soliplex.ingester.lib.printed import release_printed
@@ -22,11 +22,14 @@ STOPPED_BY_SIGNAL: Final = 130
 """Exit code, as shells have it: 128 plus the number of SIGINT."""
 
 
+SHOW_CURSOR: Final = "\x1b[?25h"
+
+
 @contextmanager
 def stopping_on_signals(
-    *, first: Callable[[], None] = lambda: None, second: Callable[[], None] = lambda: None
+    *, first: Callable[[], None] = lambda: None, parting: str = "stopped at once"
 ) -> Generator[asyncio.Event]:
-    """For the time of the block, SIGINT and SIGTERM set the event. The two callbacks say so, each at its time."""
+    """For the time of the block, SIGINT and SIGTERM set the event. `first` says so; `parting` is said at the second."""
     event = asyncio.Event()
     told_at, told_by = 0.0, signal.SIGINT
 
@@ -37,8 +40,8 @@ def stopping_on_signals(
             event.set()
             first()
         elif time.monotonic() - told_at > (ECHO if number == told_by else SAME_WISH):
-            second()
             release_printed()
+            _say_at_last(parting)
             os._exit(STOPPED_BY_SIGNAL)
 
     loop = asyncio.get_running_loop()
@@ -49,3 +52,9 @@ def stopping_on_signals(
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _say_at_last(text: str) -> None:
+    """Write the text on a line of its own, with the cursor shown: bars hide it, and leave it at the end of the last."""
+    with suppress(OSError):
+        os.write(2, f"{SHOW_CURSOR}\n{text}\n".encode() if os.isatty(2) else f"{text}\n".encode())

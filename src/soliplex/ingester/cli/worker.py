@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from soliplex.ingester.lib.config import Settings
     from soliplex.ingester.lib.wf.runner import Worker
+
+STOPPED_AT_ONCE: Final = "stopped at once; other workers take over what was running"
 
 
 async def worker(
@@ -53,7 +55,7 @@ async def _work(settings: Settings, stop_timeout: float | None, port: int | None
     from soliplex.ingester.lib.wf.runner import at_work
 
     configure_logging(settings, takes_printed=True)
-    with stopping_on_signals(second=_say_that_others_take_over) as stopping:
+    with stopping_on_signals(parting=STOPPED_AT_ONCE) as stopping:
         seconds = stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds
         async with (
             open_database(patience=PATIENCE_OF_WORKERS, stopping=stopping),
@@ -89,10 +91,6 @@ async def _shown(worker: Worker, settings: Settings, port: int | None) -> AsyncG
     async with shown(worker, current_wiring(), settings.worker_metrics_host, port) as address:
         echo(f"metrics at {address}/metrics")
         yield
-
-
-def _say_that_others_take_over() -> None:
-    echo("stopped at once; other workers take over what was running", err=True)
 
 
 async def _stop_when_drained(stopping: asyncio.Event) -> None:

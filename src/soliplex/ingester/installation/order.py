@@ -11,7 +11,7 @@ from typing import Final
 from soliplex.ingester.installation.local_files import Rules
 from soliplex.ingester.installation.values import Work
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.storable import checked_name
+from soliplex.ingester.lib.storable import checked_integer, checked_name
 
 LONGEST_NAME: Final = 200
 """Characters of the paths that the name of a batch holds."""
@@ -41,6 +41,7 @@ class Order:
 
     def __post_init__(self) -> None:
         checked_name("source", self.source)
+        checked_integer("priority", self.work.priority)
         if not self.paths:
             raise InvalidInputError("paths", "are none; name a folder or a file")
         for path in self.paths:

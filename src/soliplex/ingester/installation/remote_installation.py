@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
+import ssl
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -606,10 +608,25 @@ def _reason(response: httpx.Response) -> str:
 
 def _said(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.ConnectError):
-        return "cannot be reached; is the server running?"
+        return _why_unreached(error)
     if isinstance(error, httpx.TimeoutException):
         return "does not answer"
     return f"the connection broke ({error or type(error).__name__})"
+
+
+def _why_unreached(error: httpx.ConnectError) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return f"cannot be reached: its certificate is not trusted ({cause.verify_message})"
+            case ssl.SSLError():
+                return "cannot be reached: it does not speak https there; is http:// meant?"
+            case socket.gaierror():
+                return "cannot be reached: there is no host of this name"
+            case _:
+                cause = cause.__cause__ or cause.__context__
+    return "cannot be reached; is the server running?"
 
 
 def _kind(response: httpx.Response) -> str:

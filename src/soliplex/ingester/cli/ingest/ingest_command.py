@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from soliplex.ingester.installation.missing import Missing
     from soliplex.ingester.installation.order import Order
     from soliplex.ingester.installation.summary import Summary
+
+STOPPED_AT_ONCE: Final = "Stopped at once. The same command, called again, goes on."
 
 
 async def ingest(
@@ -117,7 +119,7 @@ async def _carry_out(order: Order, server: str | None, display: Display) -> Summ
     async with open_target(server, lambda text: display.say(text, "yellow")) as target:
         with (
             undisturbed(display),
-            stopping_on_signals(first=say_that_we_stop, second=lambda: _show_cursor(display)) as stopping,
+            stopping_on_signals(first=say_that_we_stop, parting=STOPPED_AT_ONCE) as stopping,
         ):
             summary = await Ingestion(order, target, display, stopping).run()
         await delete_gone(order, target, summary, refusal=lambda missing: _refusal(missing, dry_run=order.dry_run))
@@ -139,12 +141,6 @@ def _display(*, quiet: bool) -> Display:
     from soliplex.ingester.cli.ingest.display import SilentDisplay, display_for
 
     return SilentDisplay() if quiet else display_for(console(stderr=True))
-
-
-def _show_cursor(display: Display) -> None:
-    """Show the cursor again, which the bars hide: nothing else does so when the process ends at once."""
-    if display.console is not None:
-        display.console.show_cursor(True)
 
 
 def _print(summary: Summary, server: str | None) -> None:

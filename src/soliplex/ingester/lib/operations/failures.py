@@ -9,7 +9,6 @@ from typing import Any, Final
 from sqlmodel import col, select
 
 from soliplex.ingester.lib.answers import Waiting
-from soliplex.ingester.lib.embedding import EmbeddingRefusedError
 from soliplex.ingester.lib.models import Database, RunStatus, RunStep, WorkflowRun
 from soliplex.ingester.lib.operations.documents_of_runs import documents_of
 from soliplex.ingester.lib.operations.sql import SQL
@@ -26,10 +25,10 @@ HOPELESS: Final = frozenset(
         UnsupportedFormatError,
         ParseFailedError,
         HarmfulDocumentError,
-        EmbeddingRefusedError,
     )
 )
-"""Errors that say something about the document, which has to change first. Other errors may not come again."""
+"""Errors that say something about the document, which has to change first. Others may not come again: a key or a
+parameter that was wrong is put right, and then the same document passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

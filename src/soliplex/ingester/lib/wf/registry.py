@@ -421,7 +421,7 @@ class _Index[D: Definition]:
     def _log_what_is_new(self, before: Mapping[Path, DefinitionError]) -> None:
         for path, error in self.errors.items():
             if path not in before or str(before[path]) != str(error):
-                _log.error("a definition cannot be used: %s", error)
+                _log.error("a definition cannot be used: %s", "; ".join(str(error).splitlines()))
 
 
 def _would_hold_a_loop() -> bool:
