@@ -102,6 +102,11 @@ def cut(markdown: str, sizes: Sizes = AS_STRUCTURED) -> list[Article]:
     return cut_into_articles(markdown, sizes)
 
 
+def test_titles_and_groups_keep_what_is_code() -> None:
+    (found,) = cut("# The `<summary>` element\n\n## `npm install [<@scope>/]<name>`\n\nText.\n")
+    assert (found.title, found.group) == ("The <summary> element", "The <summary> element")
+
+
 def test_articles_follow_headings() -> None:
     found = cut("Before.\n\n# Book\n\nIntro.\n\n## First\n\nText.\n\nSecond\n------\n\nMore.\n")
 
@@ -258,6 +263,9 @@ def test_sentences_end_where_readers_say(text: str, count: int) -> None:
         ("| Name | Age |\n|---|---|\n| Ann | 7 |", "Name Age"),
         ("12\n\n> A *quoted* `word` &amp; more\n", "A quoted word & more"),
         ("1. Do this first\n", "Do this first"),
+        ("Figure 2. Bees at work. More.", "Figure 2. Bees at work"),
+        ("Version 2.5 is out. More.", "Version 2.5 is out"),
+        ("Use `<br>` or ``a ` &lt;`` and <b>more</b> &lt;.", "Use <br> or a ` &lt; and more <"),
         ("$$\n\n---\n", ""),
     ],
 )

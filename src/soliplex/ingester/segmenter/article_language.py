@@ -118,10 +118,10 @@ class LanguageChain:
 
 
 class _TooLateError(IngesterError):
-    """A service did not answer within its time."""
+    """Google did not answer within its time."""
 
     def __init__(self, limit: timedelta) -> None:
-        super().__init__(f"no answer within {limit.total_seconds():g} seconds")
+        super().__init__(f"Google Cloud Translate: no answer within {limit.total_seconds():g} seconds")
         self.limit = limit
 
 

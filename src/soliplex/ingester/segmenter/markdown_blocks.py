@@ -32,6 +32,7 @@ _MANY_MARKS: Final = re.compile(
 """Marks of lists and quotations, one after the other: punctuation that has lost its words, or a drawing."""
 _DEEPEST: Final = 100
 """Levels of nesting that the parser follows. It takes all that follows a deeper one for a part of that."""
+_CODE_SPAN: Final = re.compile(r"(?<![`\\])(`+)(?!`)(.{1,500}?)(?<!`)\1(?!`)")
 _MARKUP: Final = re.compile(r"\\([^A-Za-z0-9\s])|[*`~]+|(?<!\w)_+|_+(?!\w)|<[^>\n]*>")
 
 
@@ -92,8 +93,16 @@ def without_front_matter(markdown: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text of a line of Markdown, without its markup."""
-    return " ".join(html.unescape(_MARKUP.sub(r"\1", _LINK.sub(r"\1", text))).split())
+    """The text of a line of Markdown, without its markup. What is code stays as it is: `<br>` is a name there."""
+    linked, said, place = _LINK.sub(r"\1", text), list[str](), 0
+    for code in _CODE_SPAN.finditer(linked):
+        said += _without_markup(linked[place : code.start()]), code[2]
+        place = code.end()
+    return " ".join("".join([*said, _without_markup(linked[place:])]).split())
+
+
+def _without_markup(text: str) -> str:
+    return html.unescape(_MARKUP.sub(r"\1", text))
 
 
 def _blocks_after(markdown: str, begins: int) -> Iterator[Block]:

@@ -18,6 +18,8 @@ _BETWEEN_SECTIONS: Final = " · "
 _FIRST_WORDS: Final = 10
 _FEWEST_LETTERS: Final = 4
 _LOOKED_AT: Final = 2000
+_LABEL: Final = re.compile(r"[^\W\d_]+\.?\s+\d[\w.-]*\s*")
+"""What stands before a caption, such as `Figure 2.`: it looks like a sentence, and says nothing without the next."""
 _MARKS: Final = re.compile(r"^[\s>]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|```\w*|~~~\w*)?(?=\s|$)")
 _RULES: Final = re.compile(r"\|[\s|:-]*|(?:[.\u2026_-]\s?){4,}")
 """Marks that are no words: between the cells of a table, below its header, before the page numbers of contents."""
@@ -51,7 +53,9 @@ def made_of_text(body: str) -> str:
     lines = [_words_of(line) for line in without_front_matter(body)[:_LOOKED_AT].splitlines()]
     begun = dropwhile(lambda line: not _says_something(line), lines)
     text = " ".join(takewhile(bool, begun))
-    first = text[: next(sentence_ends(text), len(text))].strip()
+    label = _LABEL.match(text)
+    begins = label.end() if label else 0
+    first = text[: next((end for end in sentence_ends(text) if end > begins), len(text))].strip()
     words = first.split()
     return first.rstrip(".:;,\u3002") if len(words) <= _FIRST_WORDS else " ".join(words[:_FIRST_WORDS]) + " …"
 
