@@ -11,11 +11,11 @@ import pytest
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.config import get_settings
-from soliplex.ingester.lib.models import HistoryAction, RunStatus
+from soliplex.ingester.lib.models import HistoryAction, ResourceLockKind, RunStatus
 from soliplex.ingester.lib.operations import NewDocument
 from soliplex.ingester.lib.parsing.coverage import Coverage
 from soliplex.ingester.lib.parsing.parsed_files import About
-from soliplex.ingester.lib.rag.locking import rag_path
+from soliplex.ingester.lib.rag.locking import hold_rag_lock, rag_path
 from soliplex.ingester.lib.rag.opening import open_rag
 from soliplex.ingester.lib.rag.upkeep import is_absent
 from soliplex.ingester.lib.search import SearchKind, search_documents
@@ -172,6 +172,36 @@ async def test_what_cannot_be_read_fails_alone_and_says_why(worker: Worker) -> N
         status, reason = steps[f"{doc_hash} validate"]
         assert (status, steps[f"{doc_hash} parse"][0]) == (RunStatus.FAILED, RunStatus.CANCELLED)
         assert reason.startswith(words)
+
+
+@ON_SQLITE
+async def test_vectors_of_another_model_fail_alone_beside_documents_of_the_same_claim(
+    worker: Worker, tmp_path: Path
+) -> None:
+    other = PARAMS.replace("quick", "other").replace("wordllama}", "wordllama, vector_dim: 128}")
+    (tmp_path / "params" / "other.yaml").write_text(other)
+    first = await documents.create_batch("shelf", "first")
+    await put(first, "/garden/bees.md", BEES)
+    await process(first)
+    batches = {param: await documents.create_batch("shelf", param) for param in ("other", "quick")}
+    async with hold_rag_lock(rag_path("library"), holder_kind=ResourceLockKind.CLI):
+        for param, batch_id in batches.items():
+            await put(batch_id, f"/{param}.md", BREAD + param.encode())
+            await documents.start_workflows(batch_id, workflow_id="batch", param_id=param)
+        embedded = "SELECT count(*) FROM runstep WHERE workflow_step_name = 'embed' AND status = 'COMPLETED'"
+        await eventually(lambda: _is(embedded, 3), "both wait for the database")
+    for batch_id in batches.values():
+        await eventually(lambda one=batch_id: _is_complete(one), "the batch is complete", within=300)
+    rows = await rows_of("SELECT batch_id, status, status_message FROM workflowrun ORDER BY id")
+    assert [(batch_id, status) for batch_id, status, _ in rows[1:]] == [
+        (batches["other"], RunStatus.FAILED),
+        (batches["quick"], RunStatus.COMPLETED),
+    ]
+    assert "another model than wordllama with 128 dimensions" in rows[1][2]
+
+
+async def _is(query: str, count: int) -> bool:
+    return (await rows_of(query))[0][0] == count
 
 
 @ON_SQLITE

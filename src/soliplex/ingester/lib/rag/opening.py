@@ -35,7 +35,7 @@ class EmbeddingMismatchError(PermanentError):
     """The database holds vectors of another model, which cannot be compared with these."""
 
     def __init__(self, db_path: str | Path, identity: EmbeddingIdentity | None) -> None:
-        wanted = f"{identity.provider}/{identity.model}" if identity else "another model"
+        wanted = f"{identity.model} with {identity.dim} dimensions" if identity else "this one"
         super().__init__(
             f"the RAG database {Path(db_path).name} holds vectors of another model than {wanted}; "
             "store into another data_dir, or embed with the model it was made with"

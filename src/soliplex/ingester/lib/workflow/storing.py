@@ -37,6 +37,7 @@ from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.storage.threads import in_thread
 from soliplex.ingester.lib.vectors import identity_of
+from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.handlers import StepContext, Weights, batch_handler
 from soliplex.ingester.lib.wf.isolation import ProcessPool
 from soliplex.ingester.lib.wf.work import ClaimedStep
@@ -85,14 +86,10 @@ async def _save(batch: Sequence[StepContext], means: _Means) -> list[Any]:
     failed: dict[_Loaded, Any] = {}
     for target, identity in dict.fromkeys((each.target, each.identity) for each in ready):
         mine = [each for each in ready if (each.target, each.identity) == (target, identity)]
-        async with _lock_of(target, mine[0].step.step) as lock:
-            living = await _placed(mine)
-            # Before the commit: whoever deletes a document finds by its note which databases may hold it.
-            failed |= await _failures(_note, living)
-            living = [each for each in living if each not in failed]
-            gone, moved = await others_at_places([each.document.doc_hash for each in living])
-            new = [each.document for each in living]
-            await write_documents(target, identity, new, fence=lock, gone=gone, moved=moved)
+        try:
+            failed |= await _commit(target, identity, mine)
+        except PermanentError as refusal:  # of these, such as vectors of a model that is not the database's
+            failed |= dict.fromkeys(mine, refusal)
     stored = [each for each in ready if not each.is_replaced and each not in failed]
     # How many chunks of a giant there are is known only now.
     failed |= await _failures(_note, [each for each in stored if isinstance(each.document.chunks, StoredChunks)])
@@ -100,6 +97,19 @@ async def _save(batch: Sequence[StepContext], means: _Means) -> list[Any]:
         {each.document.doc_hash: each.result() for each in stored if each not in failed}, HistoryAction.INGESTED
     )
     return [failed.get(each) or each.result() if isinstance(each, _Loaded) else each for each in loaded]
+
+
+async def _commit(target: str, identity: EmbeddingIdentity, documents: Sequence[_Loaded]) -> dict[_Loaded, Any]:
+    """Write the documents into their database; gives the errors of those that could not be noted, by document."""
+    async with _lock_of(target, documents[0].step.step) as lock:
+        living = await _placed(documents)
+        # Before the commit: whoever deletes a document finds by its note which databases may hold it.
+        failed = await _failures(_note, living)
+        living = [each for each in living if each not in failed]
+        gone, moved = await others_at_places([each.document.doc_hash for each in living])
+        new = [each.document for each in living]
+        await write_documents(target, identity, new, fence=lock, gone=gone, moved=moved)
+    return failed
 
 
 async def _failures(action: Callable[[_Loaded], Awaitable[None]], documents: Sequence[_Loaded]) -> dict[_Loaded, Any]:
