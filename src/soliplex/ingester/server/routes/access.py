@@ -73,7 +73,7 @@ async def create_key(new: NewKey, request: Request) -> CreatedKey:
 
 @router.delete("/keys/{name}", summary="Revoke a named key", responses=error_answers(404))
 async def revoke_key(name: Text) -> Key:
-    """It opens nothing from now on, and browsers that logged in with it are logged out."""
+    """The key opens nothing from now on, and browsers that logged in with it are logged out."""
     return await access.revoke_key(name)
 
 

@@ -180,7 +180,7 @@ async def list_step_options() -> dict[str, dict[str, Any]]:
     responses=error_answers(403, 404),
 )
 async def remove_parameter_set(set_id: Text, registry: Definitions) -> DeletedParameterSet:
-    """One that was shipped, or that a run group was started with, stays."""
+    """A parameter set that was shipped, or that a run group was started with, cannot be deleted."""
     await delete_parameter_set(registry, set_id)
     return DeletedParameterSet(message=f"Parameter set {set_id} deleted", id=set_id)
 

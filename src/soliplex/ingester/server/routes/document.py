@@ -120,7 +120,7 @@ async def look_for_documents(
     after: Annotated[Text | None, Query(description="`next` of the last answer, to go on after it.")] = None,
     limit: Annotated[int, Query(ge=1, le=operations.MOST_SHOWN, description="Most documents of one answer.")] = 50,
 ) -> FoundDocuments:
-    """By source and URI, with how the newest run of each fares.
+    """In the order of source and URI, each with how the newest run of its document fares.
 
     One look goes through 50,000 documents at most, so it takes as long with ten million as with few; `next` says that
     there is more to look through.
@@ -134,14 +134,14 @@ async def list_sources() -> list[KnownSource]:
     return await operations.list_sources()
 
 
-@router.get("/uris", summary="The URIs of a source that begin so", responses=error_answers(400))
+@router.get("/uris", summary="The URIs of a source that begin with a text", responses=error_answers(400))
 async def list_uris(
     source: Annotated[Text, Query(description="The system they come from.", examples=["files"])],
-    uri_prefix: Annotated[TextIfAny, Query(description="How they begin; a folder ends with `/`.")] = "",
+    uri_prefix: Annotated[TextIfAny, Query(description="How the URIs begin; a folder ends with `/`.")] = "",
     after: Annotated[TextIfAny, Query(description="The last URI that is known already, to go on after it.")] = "",
     limit: Annotated[int, Query(ge=1, le=operations.MOST_URIS)] = operations.MOST_URIS,
 ) -> URIsBelow:
-    """In an order of their own, piece by piece: ask again with the last as `after` until `is_last`."""
+    """In an order of the database's own, piece by piece: ask again with the last URI as `after` until `is_last`."""
     uris = await operations.uris_below(source, uri_prefix, after=after, most=limit)
     return URIsBelow(source=source, uris=uris, is_last=len(uris) < limit)
 
@@ -154,7 +154,7 @@ async def list_unread_kinds(
     workflow_definition_id: Annotated[Text | None, Query(description="Default: DEFAULT_WORKFLOW_ID.")] = None,
     param_id: Annotated[Text | None, Query(description="Default: DEFAULT_PARAM_ID.")] = None,
 ) -> UnreadKinds:
-    """So that a client need not send what is of no use."""
+    """A client that asks this need not send documents that nobody reads."""
     found = await operations.unread_kinds(kind, workflow_id=workflow_definition_id, param_id=param_id)
     return UnreadKinds(unread=found)
 
@@ -167,7 +167,7 @@ async def delete_uris(
         LongText, Form(description="A JSON array of URIs, ten thousand at most.", examples=['["/a.pdf", "/b.pdf"]'])
     ],
 ) -> DeletedURIs:
-    """As `by-uri` does for each; one that is gone already is passed over."""
+    """As `by-uri` does for each; a URI that is gone already is passed over."""
     named = parse_texts("uris", uris, most=operations.MOST_URIS)
     note(request, source=source, uris=named, count=len(named))
     deleted = await operations.delete_uris(source, named)
@@ -235,7 +235,7 @@ async def get_document(doc_hash: str) -> DocumentWithURIs:
 
 @router.get("/{doc_hash}/history", summary="What happened to a document", responses=error_answers(404))
 async def get_history(doc_hash: str) -> list[DocumentURIHistory]:
-    """At all URIs where it lives or lived, the earliest first."""
+    """What happened at all URIs where the document lives or lived, the earliest first."""
     return await operations.document_history(doc_hash)
 
 

@@ -199,7 +199,7 @@ async def resume_schedule(name: Text) -> Schedule:
     "/schedules/{name}", summary="Forget a schedule", status_code=HTTPStatus.NO_CONTENT, responses=error_answers(404)
 )
 async def remove_schedule(name: Text) -> None:
-    """Runs that it has started go on."""
+    """Runs that the schedule has started go on."""
     await operations.remove_schedule(name)
 
 
@@ -303,7 +303,7 @@ async def get_graph(slug: Text) -> DefinitionGraph:
 
 @router.delete("/{slug}", summary="Delete a flow", status_code=HTTPStatus.NO_CONTENT, responses=error_answers(404))
 async def delete_flow(slug: Text) -> None:
-    """It is found no more. Runs of it go on."""
+    """The flow is found no more. Runs of it go on."""
     await delete_definition(DefinitionKind.WORKFLOW, slug)
 
 

@@ -43,7 +43,9 @@ class UploadFields(BaseModel):
         default=None,
         description=f"Where to fetch the document from, in place of a file: {schemes_in_words()}.",
     )
-    mime_type: TextIfAny | None = Field(default=None, description="Counts where the content does not say what it is.")
+    mime_type: TextIfAny | None = Field(
+        default=None, description="Believed where the content says nothing of its type."
+    )
     doc_meta: str = Field(
         default="{}",
         description="A JSON object, merged into what is known of the content. In the index, values named source, "
@@ -52,8 +54,8 @@ class UploadFields(BaseModel):
     priority: Priority | None = Field(
         default=None,
         json_schema_extra=_never_null,
-        description="Of the runs that start-workflows makes for this content, in place of the batch's own: higher goes "
-        "first. It is kept until another is sent; 0 takes it back.",
+        description="Priority of the runs that start-workflows makes for this content, in place of the batch's own: "
+        "higher goes first. It is kept until another is sent; 0 takes it back.",
     )
 
 
@@ -104,7 +106,8 @@ _MOVED: Final[dict[int | str, dict[str, Any]]] = {
     responses={**_MOVED, **error_answers(400, 404, 409, 413, 429)},
 )
 async def ingest_document(request: Request, response: Response) -> IngestedDocument:
-    """Send a file, or the address to fetch it from. It is hashed as it comes, and its bytes are safe before its row.
+    """Send a file, or the address to fetch it from. The document is hashed while it comes, and its bytes are durable
+    before a row tells of them.
 
     203 says that this URI had this content already, in another batch; it is in this one from now on.
     """

@@ -177,11 +177,11 @@ _BODY: Final[dict[str, Any]] = {
     },
 )
 async def roll_back(request: Request, response: Response) -> RolledBack:
-    """It becomes the newest version; history is only added to. Fields stand in a form or in a JSON object.
+    """The content becomes the newest version; history is only added to. Fields stand in a form or in a JSON object.
 
-    The same transaction starts the runs that bring the RAG databases after, by what processed that version before.
-    They parse and embed nothing that is still stored, and replace the chunks in one commit. 409 where the version's
-    bytes are gone.
+    The same transaction starts the runs that bring the RAG databases up to date, with the workflows and parameter sets
+    that processed that version before. They parse and embed nothing that is still stored, and replace the chunks in one
+    commit. 409 where the version's bytes are gone.
     """
     uri, source = await required(request, "uri"), await required(request, "source")
     version = await required_number(request, "version")

@@ -57,5 +57,5 @@ async def get_webhook(message_id: BigId) -> WebhookDetails:
 
 @router.post("/{message_id:int}/redeliver", summary="Try a webhook again", responses=error_answers(404, 409))
 async def redeliver(message_id: BigId, request: Request) -> Redelivered:
-    """One that was given up, or also one that was delivered. It keeps its `webhook-id`."""
+    """A webhook that was given up, or one that was delivered: it keeps its `webhook-id`."""
     return await webhooks.redeliver(message_id, request.app.state.settings)
