@@ -246,7 +246,7 @@ def test_no_metric_is_declared_where_these_tests_do_not_look() -> None:
         if re.search(r"\b(?:Counter|Histogram|Gauge|Summary|Info|Enum)\(\s*[*\"f]+", path.read_text("utf-8"))
         and "prometheus_client" in path.read_text("utf-8")
     }
-    of = ("embedding/cached", "llm/counting", "webhooks/counting", "wf/metrics")
+    of = ("embedding/cached", "llm/chat_metrics", "webhooks/webhook_metrics", "wf/metrics")
     assert declaring == {*(f"lib/{name}.py" for name in of), "server/metrics.py"}
 
 
