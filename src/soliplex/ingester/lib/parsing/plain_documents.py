@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from soliplex.ingester.lib.docling_markdown import markdown_of
 from soliplex.ingester.lib.parsing.results import Parsed
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def to_parsed(
     """Markdown, JSON, the number of pages and the title of a document. What is Markdown already is kept as it is."""
     exported = document.export_to_dict()
     return Parsed(
-        markdown=document.export_to_markdown() if markdown is None else markdown,
+        markdown=markdown_of(document) if markdown is None else markdown,
         document=exported,
         pages=len(document.pages) or None,
         title=title_of(exported),

@@ -31,6 +31,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
+from soliplex.ingester.lib.docling_markdown import markdown_of
 from soliplex.ingester.lib.rag.creation import complete
 from soliplex.ingester.lib.rag.database_files import files_of
 from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, among, put_up_fences
@@ -267,7 +268,7 @@ def rendered(document_id: str, document: dict[str, Any]) -> Rendered:
     schema = importlib.import_module("haiku.rag.store.schema")
     docling = importlib.import_module("docling_core.types.doc")
     parsed = docling.DoclingDocument.model_validate(document)
-    made = models.Document(content=parsed.export_to_markdown())
+    made = models.Document(content=markdown_of(parsed))
     made.set_docling(parsed)
     # As its repositories make them, which cannot be imported without the clients of all its embedders.
     stored = ("content", "docling_document", "docling_pages", "docling_version")
