@@ -17,6 +17,7 @@ from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.storage import get_artifacts
 from tests.support.documents import hash_of
 from tests.support.engine import rows_of, scalar
+from tests.support.files import pdf
 from tests.support.http import running_client
 
 A = "/api/v1"
@@ -489,6 +490,7 @@ async def test_pages_are_drawn_where_a_document_has_some(client: httpx.AsyncClie
         "/a.pdf": (SAMPLES / "workshop" / "sharpening.pdf").read_bytes(),
         "/a.png": drawn.getvalue(),
         "/cut.pdf": b"%PDF-1.7 cut off",
+        "/lost.pdf": pdf("lost", "there").replace(b"[3 0 R 5 0 R]", b"[9 0 R 5 0 R]"),
         "/cut.png": drawn.getvalue()[:100],
         "/a.txt": HELLO,
     }
@@ -506,6 +508,7 @@ async def test_pages_are_drawn_where_a_document_has_some(client: httpx.AsyncClie
         "/a.pdf": [200, 404, 422, 1600],
         "/a.png": [200, 404, 422, 1600],
         "/cut.pdf": [404, 404, 422],
+        "/lost.pdf": [404, 404, 422],
         "/cut.png": [404, 404, 422],
         "/a.txt": [404, 404, 422],
     }

@@ -12,7 +12,14 @@ import pypdfium2
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from soliplex.ingester.lib.parsing import Parsed, ParseFailedError, ParseOptions, UnsupportedFormatError, parser_named
+from soliplex.ingester.lib.parsing import (
+    Parsed,
+    ParseFailedError,
+    ParseOptions,
+    UnsupportedFormatError,
+    parse_blocking,
+    parser_named,
+)
 from soliplex.ingester.lib.parsing.local import LocalParser, local_parser
 from tests.support.files import WORD, docx, drawn_pdf, marked_pdf, pdf, tagged_table_pdf, zipped
 from tests.support.soffice import FakeOffice
@@ -185,14 +192,14 @@ def test_another_reader_of_pdf_may_be_chosen(parse: Parse) -> None:
 
 
 def test_pdfium_reads_what_docling_s_own_reader_cannot(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
-    convert = local_parser._converted
+    convert = local_parser._result
 
     def fail_by_default(path: Path, kind: str, options: ParseOptions) -> Any:
         if options.pdf_backend is None:
             raise ParseFailedError("docling-parse could not load document")
         return convert(path, kind, options)
 
-    monkeypatch.setattr(local_parser, "_converted", fail_by_default)
+    monkeypatch.setattr(local_parser, "_result", fail_by_default)
     parsed = parse(pdf(BODY), "application/pdf")
     assert "sentence 11 of a page" in parsed.markdown
     assert not parsed.warnings
@@ -219,6 +226,22 @@ def test_pages_that_are_pictures_are_counted_where_they_are_not_read(parse: Pars
         "1 of 3 pages hold no text but pictures (2); the parser 'local' with do_ocr: true has them read",
     )
     assert not parse(mixed, "application/pdf").warnings
+
+
+def test_pages_that_the_file_names_and_does_not_hold_are_told_and_the_others_keep_their_numbers(
+    parse: Parse, tmp_path: Path
+) -> None:
+    """docling's own reader passes over such a page, and would call the second the first."""
+    broken = pdf("lost", "Bread needs flour.", "It needs water, too.").replace(b"[3 0 R 5 0 R", b"[99 0 R 5 0 R")
+    parsed = parse(broken, "application/pdf")
+    assert parsed.markdown.split("\n\n") == ["Bread needs flour.", "It needs water, too."]
+    assert [item["prov"][0]["page_no"] for item in parsed.document["texts"]] == [2, 3]
+    told = (
+        "1 of 3 pages are damaged and were left out (1); get the file again from where it came, and ingest it whole",
+    )
+    assert parsed.warnings == told
+    assert parse_blocking("fast", tmp_path / "3f2a", "application/pdf", ParseOptions()).warnings == told
+    assert parse(broken, "application/pdf", page_range=(2, 3)).warnings == ()
 
 
 @pytest.mark.parametrize("degrees", [90, 180, 270])

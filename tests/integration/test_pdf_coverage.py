@@ -100,11 +100,11 @@ def test_text_inside_a_picture_is_text_below_it_and_cites_the_page(monkeypatch: 
 def test_letters_that_docling_cannot_read_are_read_by_pdfium(monkeypatch: pytest.MonkeyPatch) -> None:
     convert = local_parser._converted_pdf
 
-    def with_unread_letters(path: Path, options: ParseOptions) -> Any:
-        document = convert(path, options)
+    def with_unread_letters(*arguments: Any) -> Any:
+        document, is_partial = convert(*arguments)
         for item in document.texts:
             item.text = item.orig = "\ufffd" * len(item.text)
-        return document
+        return document, is_partial
 
     monkeypatch.setattr(local_parser, "_converted_pdf", with_unread_letters)
     monkeypatch.setattr(local_parser, "FAR_LESS", 0.0)
@@ -118,11 +118,12 @@ def test_letters_that_docling_cannot_read_are_read_by_pdfium(monkeypatch: pytest
 def test_lines_that_are_nowhere_are_put_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     convert = local_parser._converted_pdf
 
-    def without_a_section(path: Path, options: ParseOptions) -> Any:
-        document: Any = convert(path, options)
+    def without_a_section(*arguments: Any) -> Any:
+        document: Any
+        document, is_partial = convert(*arguments)
         lost = [item for item in document.texts if "Membership" in item.text or "Repairs to the northern" in item.text]
         document.delete_items(node_items=lost[:1])
-        return document
+        return document, is_partial
 
     monkeypatch.setattr(local_parser, "_converted_pdf", without_a_section)
     parsed = parse(EXPORTS / "headings_and_text.pdf")

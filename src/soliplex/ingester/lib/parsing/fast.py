@@ -21,7 +21,7 @@ from soliplex.ingester.lib.parsing.formats import (
 )
 from soliplex.ingester.lib.parsing.notations import NOTATIONS
 from soliplex.ingester.lib.parsing.options import ParseOptions
-from soliplex.ingester.lib.parsing.pdf_text import page_texts, unread_pictures
+from soliplex.ingester.lib.parsing.pdf_text import lost_pages, page_texts, unread_pictures
 from soliplex.ingester.lib.parsing.plain_documents import of_pages, of_paragraphs, to_parsed
 from soliplex.ingester.lib.parsing.plain_text import (
     as_markdown,
@@ -65,10 +65,8 @@ def _parse_pdf(path: Path, options: ParseOptions) -> Parsed:
             "the PDF holds no text, only pictures of it; the parser 'local' with do_ocr: true can read them"
         )
     document = of_pages(path.stem, pages)
-    unread = unread_pictures(pages)
-    return to_parsed(
-        document, warnings=() if unread is None else (unread,), coverage=measure(document, layer_of(pages))
-    )
+    told = unread_pictures(pages), lost_pages([page.number for page in pages if page.is_lost], pages)
+    return to_parsed(document, warnings=tuple(filter(None, told)), coverage=measure(document, layer_of(pages)))
 
 
 def _document(path: Path, kind: str) -> DoclingDocument:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.formats import media_type
+from soliplex.ingester.lib.validation.errors import is_system_trouble
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,12 +20,19 @@ LONGEST_SIDE: Final = 1600
 def picture_of_page(path: Path, mime_type: str, number: int) -> bytes | None:
     """A page as PNG, counted from one; None where there is no such page, or nothing that can be drawn."""
     kind = media_type(mime_type)
-    if kind == "application/pdf":
-        picture = _of_pdf(path, number)
-    elif kind.startswith("image/"):
-        picture = _of_picture(path, number)
-    else:
-        picture = None
+    try:
+        if kind == "application/pdf":
+            return _as_png(_of_pdf(path, number))
+        if kind.startswith("image/"):
+            return _as_png(_of_picture(path, number))
+    except Exception as exc:
+        if is_system_trouble(exc):
+            raise
+        # The libraries that draw may raise any error over what strangers wrote: then nothing can be drawn.
+    return None
+
+
+def _as_png(picture: Image | None) -> bytes | None:
     if picture is None:
         return None
     written = io.BytesIO()
@@ -33,23 +41,17 @@ def picture_of_page(path: Path, mime_type: str, number: int) -> bytes | None:
 
 
 def _of_pdf(path: Path, number: int) -> Image | None:
-    try:
-        with pdfium.opened(path) as document:
-            if number > len(document):
-                return None
-            page = document[number - 1]
-            return page.render(scale=LONGEST_SIDE / max(*page.get_size(), 1)).to_pil().convert("RGB")
-    except pdfium.UnreadablePDFError:
-        return None
+    with pdfium.opened(path) as document:
+        if number > len(document):
+            return None
+        page = document[number - 1]
+        return page.render(scale=LONGEST_SIDE / max(*page.get_size(), 1)).to_pil().convert("RGB")
 
 
-def _of_picture(path: Path, number: int) -> Image | None:
+def _of_picture(path: Path, number: int) -> Image:
     from PIL import Image  # noqa: PLC0415  only needed here, in a process of its own
 
-    try:
-        with Image.open(path) as opened:
-            opened.seek(number - 1)
-            opened.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-            return opened.convert("RGB")
-    except (OSError, EOFError, ValueError, Image.DecompressionBombError):
-        return None
+    with Image.open(path) as opened:
+        opened.seek(number - 1)
+        opened.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+        return opened.convert("RGB")

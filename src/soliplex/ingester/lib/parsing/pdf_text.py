@@ -12,7 +12,7 @@ from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
 from soliplex.ingester.lib.parsing.plain_documents import PageText, count_alphanumeric
 from soliplex.ingester.lib.parsing.words import joined_lines
-from soliplex.ingester.lib.validation.remedies import UNLOCK
+from soliplex.ingester.lib.validation.remedies import GET_AGAIN, UNLOCK
 
 FEW_CHARACTERS: Final = 20
 """A page with fewer characters has as good as no text: a page number, a stamp."""
@@ -33,7 +33,7 @@ def page_texts(path: Path, page_range: tuple[int, int] | None = None) -> list[Pa
                     page = document[number - 1]
                     text = page.get_textpage().get_text_bounded()
                 except PdfiumError:
-                    pages.append(PageText(number, 612, 792, ()))
+                    pages.append(PageText(number, 612, 792, (), is_lost=True))
                     continue
                 sides = page.get_width(), page.get_height()
                 pages.append(PageText(number, *sides, paragraphs_of(text), text, _is_picture(page, text)))
@@ -55,9 +55,19 @@ def unread_pictures(pages: Sequence[PageText]) -> str | None:
     numbers = [page.number for page in pages if page.is_picture]
     if not numbers:
         return None
-    named = ", ".join(map(str, numbers[:MOST_PAGES_NAMED])) + (", …" if len(numbers) > MOST_PAGES_NAMED else "")
     many = f"{len(numbers)} of {len(pages)} pages hold" if len(pages) > 1 else "the page holds"
-    return f"{many} no text but pictures ({named}); the parser 'local' with do_ocr: true has them read"
+    return f"{many} no text but pictures ({_named(numbers)}); the parser 'local' with do_ocr: true has them read"
+
+
+def lost_pages(numbers: Sequence[int], pages: Sequence[PageText]) -> str | None:
+    """What is told of pages with these numbers, of which nothing could be read; None where there are none."""
+    if not numbers:
+        return None
+    return f"{len(numbers)} of {len(pages)} pages are damaged and were left out ({_named(numbers)}); {GET_AGAIN}"
+
+
+def _named(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:MOST_PAGES_NAMED])) + (", …" if len(numbers) > MOST_PAGES_NAMED else "")
 
 
 def unreadable_pdf(exc: pdfium.UnreadablePDFError) -> ParseFailedError:

@@ -34,6 +34,8 @@ class PageText:
     """The text as it was read, before its lines are put together."""
     is_picture: bool = False
     """Whether the page shows pictures and next to no text."""
+    is_lost: bool = False
+    """Whether the file names the page and does not hold it, or not in one piece."""
 
 
 def of_paragraphs(name: str, paragraphs: Iterable[str], *, is_source: bool = False) -> DoclingDocument:

@@ -50,7 +50,7 @@ from soliplex.ingester.lib.parsing.plain_text import as_markdown, bare_text_docu
 from soliplex.ingester.lib.parsing.results import Parsed
 from soliplex.ingester.lib.parsing.sheet_text import MOST_CELLS
 from soliplex.ingester.lib.validation.errors import is_system_trouble
-from soliplex.ingester.lib.validation.remedies import CONVERT
+from soliplex.ingester.lib.validation.remedies import CONVERT, GET_AGAIN
 
 if TYPE_CHECKING:
     from docling.datamodel.base_models import DocumentStream
@@ -75,6 +75,7 @@ LARGE_PAGE: Final = 4_000_000
 not."""
 LARGEST_MARKUP: Final = 16 << 20
 """Bytes of markup whose structure is read. Beyond, that takes hours and gigabytes, and the text must do."""
+READ_IN_PART: Final = f"some of its pages could not be read, and were left out; {GET_AGAIN}"
 LARGE: Final = "the document is large"
 NOT_ITS_NOTATION: Final = "it is not written in the notation of its kind"
 UNREAD: Final = "docling could not read it"
@@ -147,23 +148,25 @@ def _parse_pdf(path: Path, _kind: str, options: ParseOptions) -> Parsed:
     try:
         marks = marks_of(path, [page.number for page in pages])
         with kept(path, marks):
-            document = _converted_pdf(path, _for_pages(pages, options))
+            document, is_partial = _converted_pdf(path, _for_pages(pages, options), len(pages))
         set_levels(document, marks)
     except ParseFailedError:
         if not any(page.paragraphs for page in pages):
             raise
-        document = None
+        document, is_partial = None, False
     if document is not None and text_length(document) >= FAR_LESS * pdf_text.text_length(pages):
         # Where every page was to be read as a picture, somebody does not trust the text that it holds.
         coverage = None if options.force_ocr else complete(document, path, layer_of(pages))
         if options.force_ocr:
             show_hidden(document)
-        return to_parsed(document, warnings=_unread(document, pages, options), coverage=coverage)
+        told = _unread(document, pages, options) + _lost(document, pages, is_partial=is_partial)
+        return to_parsed(document, warnings=told, coverage=coverage)
     _log.warning("the layout of %s was not understood; its text is taken without structure", path.name)
     document = of_pages(path.stem, pages)
+    told = _unread(document, pages, options) + _lost(document, pages, is_partial=False)
     return to_parsed(
         document,
-        warnings=("the layout was not understood; the text is without structure", *_unread(document, pages, options)),
+        warnings=("the layout was not understood; the text is without structure", *told),
         coverage=measure(document, layer_of(pages)),
     )
 
@@ -181,14 +184,32 @@ def _unread(document: DoclingDocument, pages: Sequence[PageText], options: Parse
     return () if told is None else (told,)
 
 
-def _converted_pdf(path: Path, options: ParseOptions) -> DoclingDocument:
-    """Convert a PDF by docling's own reader, or by PDFium where docling's cannot read the file."""
+def _lost(document: DoclingDocument, pages: Sequence[PageText], *, is_partial: bool) -> tuple[str, ...]:
+    """What is told of pages that were left out, since they, or what reads them, are out of order.
+
+    Of a document that docling has read in part, it says which pages it could not read in words only. So all pages are
+    named that nothing is known of: one among them may be empty.
+    """
+    known = {place.page_no for item, _ in document.iterate_items() for place in getattr(item, "prov", ())}
+    unknown = [page for page in pages if page.number not in known]
+    told = pdf_text.lost_pages([page.number for page in unknown if page.is_lost or is_partial], pages)
+    return () if told is None else (told,)
+
+
+def _converted_pdf(path: Path, options: ParseOptions, count: int) -> tuple[DoclingDocument, bool]:
+    """Convert a PDF by docling's own reader, or by PDFium where docling's cannot read the file.
+
+    Also by PDFium where docling's reader sees another number of pages than PDFium: it passes over those that the file
+    names and does not hold, and what it read of the others would be compared with the text of their neighbours.
+    """
     try:
-        return _converted(path, "application/pdf", options)
+        document, is_partial = _result(path, "application/pdf", options)
+        if len(document.pages) == count or options.pdf_backend == PDFIUM:
+            return document, is_partial
     except ParseFailedError:
         if options.pdf_backend == PDFIUM:
             raise
-        return _converted(path, "application/pdf", options.model_copy(update={"pdf_backend": PDFIUM}))
+    return _result(path, "application/pdf", options.model_copy(update={"pdf_backend": PDFIUM}))
 
 
 def _parse_mail(path: Path, _kind: str, options: ParseOptions) -> Parsed:
@@ -202,9 +223,10 @@ def _parse_mail(path: Path, _kind: str, options: ParseOptions) -> Parsed:
 def _parse_picture(path: Path, kind: str, options: ParseOptions) -> Parsed:
     try:
         with within_bounds(path, is_known=kind in IMAGES) as (picture, is_scaled):
-            document = _converted(picture, kind if picture == path else TIFF, options)
+            document, is_partial = _result(picture, kind if picture == path else TIFF, options)
             show_hidden(document)
-            return to_parsed(document, warnings=(SCALED_DOWN,) if is_scaled else ())
+            told = [words for words, is_true in ((SCALED_DOWN, is_scaled), (READ_IN_PART, is_partial)) if is_true]
+            return to_parsed(document, warnings=tuple(told))
     except (OSError, SyntaxError, ValueError, EOFError) as exc:
         if is_system_trouble(exc):
             raise
@@ -284,9 +306,17 @@ def _converted_markdown(name: str, text: str, options: ParseOptions) -> DoclingD
 
 
 def _converted(path: Path, kind: str, options: ParseOptions) -> DoclingDocument:
+    return _result(path, kind, options)[0]
+
+
+def _result(path: Path, kind: str, options: ParseOptions) -> tuple[DoclingDocument, bool]:
+    """The document, and whether docling could read but a part of it."""
+    from docling.datamodel.base_models import ConversionStatus  # noqa: PLC0415  slow to import
+
     extension = extension_for(kind)
     with _under_its_extension(path, extension) as named:
-        return _document_of(_convert(named, options), path.stem, extension)
+        result = _convert(named, options)
+        return _document_of(result, path.stem, extension), result.status is ConversionStatus.PARTIAL_SUCCESS
 
 
 def _document_of(result: ConversionResult, name: str, extension: str) -> DoclingDocument:
