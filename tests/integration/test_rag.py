@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soliplex.ingester.lib.rag import writing
+from soliplex.ingester.lib.rag import fencing, writing
 from soliplex.ingester.lib.rag.creation import complete
 from soliplex.ingester.lib.rag.fencing import SoleWriter
+from soliplex.ingester.lib.rag.lance_words import RagTroubleError
 from soliplex.ingester.lib.rag.metadata import Placement, placed
 from soliplex.ingester.lib.rag.opening import (
     EmbeddingIdentity,
@@ -294,6 +295,18 @@ def test_metadata_say_several_places_only_where_there_are_several() -> None:
         "places": [[*ATTIC], [*SHELF]],
     }
     assert placed(said, [SHELF]) == {"source": "shelf", "batch_id": 1, "doc_meta.places": "of interest"}
+
+
+@pytest.mark.parametrize("where", ["_replace", "_put_up"])
+async def test_a_full_disk_is_told_as_one(db: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def fail(*_arguments: object) -> None:
+        raise OSError(
+            "LanceError(IO): No space left on device (os error 28), /build/rust/lance-table/src/io/commit.rs:9:5"
+        )
+
+    monkeypatch.setattr(fencing, where, fail)
+    with pytest.raises(RagTroubleError, match=r"the RAG database \S+ could not be .*: the disk .* is full; make room"):
+        await write_documents(db, IDENTITY, [document("cats", "cats sleep")], fence=SoleWriter())
 
 
 async def test_deleted_documents_are_found_no_more(db: Path) -> None:

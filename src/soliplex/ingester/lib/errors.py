@@ -30,6 +30,7 @@
     │       └── LockLostError      the lock of a resource has gone to another while something was written under it
     ├── ForbiddenAddressError      a URL leads to an address that nobody outside may make us talk to
     ├── DatabaseTroubleError       the database cannot do its work; says what to do
+    ├── RagTroubleError            LanceDB could not read or write a RAG database now; says what to do
     ├── NotInitializedError        the database is used before it is opened, or after it was closed
     ├── UnreadablePDFError         PDFium cannot open it
     ├── ParserUnavailableError     no docling-serve works now; trying again may help

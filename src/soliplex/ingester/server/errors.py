@@ -35,6 +35,7 @@ from soliplex.ingester.lib.fetching import FetchFailedError
 from soliplex.ingester.lib.guarded_http import ForbiddenAddressError
 from soliplex.ingester.lib.models import NotInitializedError
 from soliplex.ingester.lib.operations.apart import BusyError, TooMuchWorkError
+from soliplex.ingester.lib.rag.lance_words import RagTroubleError
 from soliplex.ingester.lib.storage import (
     DocumentTooLargeError,
     InvalidKeyError,
@@ -144,6 +145,7 @@ STATUSES: Final[dict[type[BaseException], HTTPStatus]] = {
     # Another server is at fault: the same request may succeed later.
     FetchFailedError: HTTPStatus.BAD_GATEWAY,
     StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    RagTroubleError: HTTPStatus.SERVICE_UNAVAILABLE,
     BusyError: HTTPStatus.SERVICE_UNAVAILABLE,
     NotInitializedError: HTTPStatus.SERVICE_UNAVAILABLE,
     **dict.fromkeys(TROUBLES_OF_THE_DATABASE, HTTPStatus.SERVICE_UNAVAILABLE),

@@ -4,6 +4,7 @@
     locking         their names, and who may write to them: one at a time
     database_files  which there are, in a folder or a bucket; their sizes and checksums
     opening         haiku.rag, imported when it is needed
+    lance_words     what LanceDB could not do, in words for people
     fencing         who has lost the lock cannot change anything any more
     creation        finishing a database whose creation was cut short
     metadata        what is said of a document: where it lives, and what its senders say

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.rag.folder import rag_folder
+from soliplex.ingester.lib.rag.lance_words import lance_in_words
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 CLIENT: Final = "haiku.rag.client.client"
@@ -69,6 +70,7 @@ async def open_rag(
         read_only=read_only,
     )
     async with AsyncExitStack() as stack:
+        stack.enter_context(lance_in_words(db_path))
         rag = await _enter(stack, client, db_path, identity)
         if not is_finished(rag.store.stored_settings):
             raise RagUnusableError(db_path, "its creation was cut short")
@@ -110,6 +112,7 @@ async def open_store(db_path: str | Path, identity: EmbeddingIdentity | None) ->
     beside its tables, or vectors of another model, are left to haiku.rag, too.
     """
     async with AsyncExitStack() as stack:
+        stack.enter_context(lance_in_words(db_path))
         opened = await _open_by_lancedb(stack, db_path)
         if opened is None or opened.tables != TABLES or identity not in {None, opened.identity}:
             yield (await stack.enter_async_context(open_rag(db_path, identity))).store
@@ -126,6 +129,7 @@ async def open_tables(db_path: str | Path) -> AsyncGenerator[ReadTables]:
     Any other is left to haiku.rag, which knows what to make of it or what is wrong with it.
     """
     async with AsyncExitStack() as stack:
+        stack.enter_context(lance_in_words(db_path))
         opened = await _open_by_lancedb(stack, db_path)
         if opened is not None:
             chunks, documents = [await opened.connection.open_table(name) for name in ("chunks", "document_meta")]

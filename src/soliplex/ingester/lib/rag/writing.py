@@ -36,6 +36,7 @@ from soliplex.ingester.lib.rag.creation import complete
 from soliplex.ingester.lib.rag.database_files import files_of
 from soliplex.ingester.lib.rag.fencing import Fence, FencedTable, FencedTables, among, put_up_fences
 from soliplex.ingester.lib.rag.indexes import tend_indexes
+from soliplex.ingester.lib.rag.lance_words import lance_in_words
 from soliplex.ingester.lib.rag.metadata import Placement, name_at, placed, places_of
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity, RagUnusableError, imported, open_store
 from soliplex.ingester.lib.wf.errors import PermanentError
@@ -222,9 +223,10 @@ async def _open_to_write(db_path: str | Path, identity: EmbeddingIdentity, fence
     It is created where there is none, and its creation is completed if it was cut short.
     """
     files, name = files_of(db_path)
-    if not await files.exists(name):
-        await complete(db_path, identity, fence)
     async with AsyncExitStack() as stack:
+        stack.enter_context(lance_in_words(db_path))
+        if not await files.exists(name):
+            await complete(db_path, identity, fence)
         try:
             store = await stack.enter_async_context(open_store(db_path, identity))
         except RagUnusableError:

@@ -29,7 +29,7 @@ class NoRoomError(DocumentTooLargeError):
     """The document is within its limit, but the disk could not hold it."""
 
     def __init__(self, room: int) -> None:
-        super().__init__(room, f"the document does not fit: the disk has room for {room} more bytes")
+        super().__init__(room, f"the document does not fit: the disk has room for {room} more bytes; make room on it")
 
 
 class StoreUnavailableError(StorageError):
