@@ -10,7 +10,7 @@ import json
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -250,6 +250,20 @@ async def test_a_field_that_nobody_knows_is_refused_by_its_name(world: World) ->
         wrong += complaints(operation, await world.send(unknown), "no_such_field")
     assert wrong == []
     assert await world.contents() == before
+
+
+@pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)
+async def test_no_field_of_a_form_is_passed_over_where_it_stands_in_the_address(world: World) -> None:
+    """Either it counts there as well, and must be the same in both places, or it is refused there."""
+    wrong = list[str]()
+    for operation in world.operations():
+        for value in operation.values:
+            if value.place == "form":
+                in_form, elsewhere = ("true", "false") if value.type == "boolean" else ("1", "2")
+                sent = operation.request(world.right(operation) | {value.name: in_form})
+                moved = replace(sent, url=f"{sent.url}&{value.name}={elsewhere}")
+                wrong += complaints(operation, await world.send(moved), value.name)
+    assert wrong == []
 
 
 @pytest.mark.parametrize("kind", ["urlencoded", "multipart"])

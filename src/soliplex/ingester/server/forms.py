@@ -76,6 +76,7 @@ async def read_form[F](
     read_without_bound(request)
     body = _Body(request)
     try:
+        _see_nothing_in_address(request)
         boundary = _boundary_of(request)
         if boundary is None:
             urlencoded: _Urlencoded[F] = _Urlencoded(body, largest)
@@ -96,6 +97,12 @@ def validated[M: BaseModel](model: type[M], fields: Mapping[str, str]) -> M:
         return model.model_validate({name: value for name, value in fields.items() if value})
     except ValidationError as exc:
         raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in exc.errors()]) from exc
+
+
+def _see_nothing_in_address(request: Request) -> None:
+    """Refuse fields in the query, which nobody reads here. Being known to the route, they have not been refused yet."""
+    for name in request.query_params:
+        raise InvalidInputError(name, "stands in the address of the request; send it as a field of the form")
 
 
 def _boundary_of(request: Request) -> bytes | None:
