@@ -244,3 +244,11 @@ async def test_what_is_unusual_is_told_though_the_list_of_articles_is_too_large_
     assert job.status is JobStatus.COMPLETED
     (warning,) = job.warnings
     assert "longer than maxsize 24" in warning
+
+
+async def test_an_article_that_says_too_little_has_the_language_of_its_document(worker: Worker) -> None:
+    text = "# Die Pumpe\n\n" + "Die Pumpe wird im Herbst geleert und im Winter in den Keller gestellt. " * 12
+    job = await ended(await started(f"{text}\n\n# Kontakt\n\n```\n{'x = 17 + 4\n' * 90}```\n".encode()))
+    articles = (await views.list_segments(job.documentid)).segments
+    assert [(article.title, article.lang) for article in articles] == [("Die Pumpe", "de"), ("Kontakt", "de")]
+    assert (await views.get_document(job.documentid)).lang == "de"

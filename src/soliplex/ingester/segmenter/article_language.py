@@ -43,6 +43,8 @@ class Stage(StrEnum):
     GOOGLE = "google"
     LLM = "llm"
     LOCAL = "local"
+    DOCUMENT = "document"
+    """The language of the whole document, for an article that says too little itself: code, numbers, names."""
     DEFAULT = "default"
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
 from soliplex.ingester.lib.answers import JobSegment
 from soliplex.ingester.lib.config import Settings
+from soliplex.ingester.lib.language import language_of
 from soliplex.ingester.lib.llm import Chat
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wiring import current_wiring
-from soliplex.ingester.segmenter.article_language import Language, open_language_chain
+from soliplex.ingester.segmenter.article_language import Language, Stage, open_language_chain
 from soliplex.ingester.segmenter.articles import Article, Embed
 from soliplex.ingester.segmenter.jobs.job_options import JobOptions
 from soliplex.ingester.segmenter.jobs.local_vectors import embedding_on
@@ -30,6 +31,7 @@ class _Remembered:
     """What tagging needs of the whole document, made once in a process for all its articles."""
 
     words: OrderedDict[int, Mapping[str, int]] = field(default_factory=OrderedDict[int, Mapping[str, int]])
+    languages: OrderedDict[int, str | None] = field(default_factory=OrderedDict[int, str | None])
     embed: tuple[asyncio.AbstractEventLoop, Embed] | None = None
 
 
@@ -45,6 +47,8 @@ async def describe(segment: JobSegment, options: JobOptions, settings: Settings,
     """Find the language of an article, and its tags."""
     async with open_language_chain(settings, chat) as chain:
         language = await chain.language_of(segment.body)
+    if language.stage is Stage.DEFAULT and (around := await _language_around(segment.documentid)):
+        language = replace(language, code=around, stage=Stage.DOCUMENT)
     tagger = Tagger(
         TagRules(options.usetags, options.maxtags, options.extra_instructions),
         chat=chat,
@@ -65,10 +69,21 @@ def _embed() -> Embed:
 
 async def _words_of(document_id: int) -> Mapping[str, int]:
     """In how many articles of the document each word stands."""
-    words = current_wiring().kept(_Remembered).words
-    if document_id not in words:
+    return await _once(document_id, current_wiring().kept(_Remembered).words, words_in_articles)
+
+
+async def _language_around(document_id: int) -> str | None:
+    """The language of all articles of the document together, as it is told here."""
+    return await _once(
+        document_id, current_wiring().kept(_Remembered).languages, lambda bodies: language_of("\n\n".join(bodies))
+    )
+
+
+async def _once[T](document_id: int, remembered: OrderedDict[int, T], made_of: Callable[[Sequence[str]], T]) -> T:
+    """What is made of the texts of a document's articles; it is remembered for the last documents."""
+    if document_id not in remembered:
         rows = await Database.read(SQL.bodies_of_document(document_id=document_id))
-        words[document_id] = await asyncio.to_thread(words_in_articles, [row["body"] for row in rows])
-        while len(words) > DOCUMENTS_REMEMBERED:
-            words.popitem(last=False)
-    return words[document_id]
+        remembered[document_id] = await asyncio.to_thread(made_of, [row["body"] for row in rows])
+        while len(remembered) > DOCUMENTS_REMEMBERED:
+            remembered.popitem(last=False)
+    return remembered[document_id]
