@@ -239,6 +239,12 @@ def test_an_article_has_the_page_that_its_first_words_are_on() -> None:
     assert cut("Text.")[0].page is None
 
 
+def test_a_heading_that_begins_very_many_links_is_cut() -> None:
+    (block,) = blocks_of("# " + "[" * 200_000)
+    assert block.kind is BlockKind.HEADING
+    assert len(block.heading) == 2_000
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
@@ -250,7 +256,9 @@ def test_an_article_has_the_page_that_its_first_words_are_on() -> None:
         ("A line  \nand the next", 2),
         ("A line\nand the next", 1),
         ("Version 2.5 is out. it goes on", 1),
+        ("A row of dots" + "." * 300_000 + "and no end", 1),  # minutes, if each dot were looked at as a beginning
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_sentences_end_where_readers_say(text: str, count: int) -> None:
     assert len([*sentence_ends(text)]) + 1 == count

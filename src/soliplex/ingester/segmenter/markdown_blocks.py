@@ -65,6 +65,10 @@ class Block:
     """What a heading says, without markup."""
 
 
+LONGEST_HEADING: Final = 2_000
+"""Characters of a heading that count. The end of a link is looked for in all that follows its beginning, so a line of a
+megabyte that begins very many links would take an hour."""
+
 _KINDS: Final = {
     "paragraph_open": BlockKind.PARAGRAPH,
     "fence": BlockKind.CODE,
@@ -124,7 +128,7 @@ def _blocks_after(markdown: str, begins: int) -> Iterator[Block]:
 
 
 def _heading(start: int, level: int, content: str) -> Block:
-    said = plain(content)
+    said = plain(content[:LONGEST_HEADING])
     # A heading that says nothing cannot be a title, nor part of a path.
     return Block(start, start, BlockKind.HEADING, level, said) if said else Block(start, start, BlockKind.PARAGRAPH)
 
