@@ -75,7 +75,8 @@ async def test_an_assistant_ingests_searches_and_reads_over_standard_input_and_o
     async with Client(started) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {*READING, "ingest"}
         assert await call(client, "list_sources") == []
-        assert "RAG database 'lancedb' does not exist" in await refusal(client, "search", question="anything")
+        refused = await refusal(client, "search", question="anything")
+        assert "RAG database 'lancedb' does not exist; nothing has been stored yet: ingest documents first" in refused
 
         report = await call(client, "ingest", path=str(handbook), source="handbook")
         assert (report["status"], report["uploaded"], report["runs"]["completed"]) == ("ok", 1, 1)

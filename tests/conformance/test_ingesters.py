@@ -131,7 +131,7 @@ async def test_a_question_is_answered_with_where_the_answer_stands(ingester: Ing
     assert hit.score > 0
     asked["source"] = "kitchen"
     assert await ingester.search("bees", **asked) == []
-    with pytest.raises(NotFoundError, match="RAG database 'nothing' does not exist"):
+    with pytest.raises(NotFoundError, match="RAG database 'nothing' does not exist; known are: library"):
         await ingester.search("bees", db="nothing")
 
 

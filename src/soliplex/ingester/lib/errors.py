@@ -145,8 +145,9 @@ class InvalidInputError(IngesterError):
 class NotFoundError(IngesterError):
     """Nothing has this name."""
 
-    def __init__(self, kind: str, name: object) -> None:
-        super().__init__(f"{kind} {name!r} does not exist")
+    def __init__(self, kind: str, name: object, *, hint: str | None = None) -> None:
+        text = f"{kind} {name!r} does not exist"
+        super().__init__(f"{text}; {hint}" if hint else text)
         self.kind = kind
         self.name = name
 

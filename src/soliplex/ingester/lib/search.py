@@ -6,6 +6,7 @@ from typing import Final
 
 from soliplex.ingester.lib.answers import MOST_HITS, Hit, SearchKind, problem_of_min_score
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
+from soliplex.ingester.lib.rag.database_files import all_databases
 from soliplex.ingester.lib.rag.locking import rag_path
 from soliplex.ingester.lib.rag.readers import can_be_read
 from soliplex.ingester.lib.rag.searching import Scope, search
@@ -61,5 +62,7 @@ async def stored_chunk(chunk_id: str, *, database: str | None = None, doc_hash: 
 async def _existing_path(name: str) -> str:
     path = rag_path(name)
     if not await can_be_read(path):
-        raise NotFoundError("RAG database", name)
+        known = ", ".join(await all_databases().names())
+        hint = f"known are: {known}" if known else "nothing has been stored yet: ingest documents first"
+        raise NotFoundError("RAG database", name, hint=hint)
     return path
