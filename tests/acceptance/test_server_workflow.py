@@ -149,6 +149,20 @@ async def test_tasks_of_a_map_step_are_listed_by_pages(client: httpx.AsyncClient
     assert (await client.get(f"{W}/steps/4711/tasks")).status_code == 404
 
 
+@pytest.mark.parametrize(("asked", "steps"), [({}, 6), ({"tasks": False}, 1)])
+async def test_a_run_and_its_life_are_told_without_the_tasks_of_map_steps_where_nobody_wants_them(
+    client: httpx.AsyncClient, asked: dict[str, bool], steps: int
+) -> None:
+    driver = Driver()
+    created = await driver.start(workflow({"m": {"map": True}}, workflow_id="wide"))
+    await driver.finish(expanded(await driver.claim_one(), range(5)))
+    await driver.drain()
+    run = (await client.get(f"{W}/runs/{created.run_ids[0]}", params=asked)).json()
+    assert (run["status"], len(run["steps"])) == ("COMPLETED", steps)
+    life = (await client.get(f"{W}/runs/{created.run_ids[0]}/lifecycle", params=asked)).json()
+    assert len({event["step_id"] for event in life if event["step_id"] is not None}) == steps
+
+
 async def test_queues_waiting_steps_causes_and_what_is_left_are_told(client: httpx.AsyncClient, group: Created) -> None:
     (queue,) = (await client.get(f"{W}/queues")).json()
     assert (queue["step_type"], queue["ready"], queue["is_exact"], queue["running"]) == ("validate", 0, True, 1)

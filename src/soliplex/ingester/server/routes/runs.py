@@ -62,6 +62,10 @@ type Activities = list[Activity] | PaginatedResponse[Activity]
 
 BatchId = Annotated[Id | None, Query(description="Only of this batch.")]
 IncludeSteps = Annotated[bool, Query(description="With the steps of each run.")]
+WithTasks = Annotated[
+    bool,
+    Query(description="With the tasks of map steps: there may be very many, which `/steps/{step_id}/tasks` pages."),
+]
 _STEP: Final = TypeAdapter(RunStep)
 _RUN: Final = TypeAdapter(WorkflowRun)
 _DOCUMENT: Final = TypeAdapter[DocumentInfo | None](DocumentInfo | None)
@@ -252,12 +256,12 @@ async def list_runs_of_batch(
 
 
 @router.get("/runs/{run_id}", summary="A run with its steps", response_model=RunDetails, responses=error_answers(404))
-async def get_run(run_id: BigId, request: Request) -> Any:
+async def get_run(run_id: BigId, request: Request, *, tasks: WithTasks = True) -> Any:
     found = await views.get_run(run_id)
     traced_at = {"trace_url": _page_of_trace(found, request.app.state.settings)}
     details = RunDetails.model_validate(found).model_copy(update=traced_at)
     run = details.model_dump_json(exclude={"steps"}).encode()
-    steps = (await views.made_of_steps([run_id], _STEP.dump_json))[run_id]
+    steps = (await views.made_of_steps([run_id], _STEP.dump_json, with_tasks=tasks))[run_id]
     return json_answer([run[:-1], b',"steps":', *await json_array_in_pieces(steps, bytes), b"}"])
 
 
@@ -273,9 +277,9 @@ def _page_of_trace(run: WorkflowRun, settings: TraceSettings) -> str | None:
     response_model=list[LifecycleHistory],
     responses=error_answers(404),
 )
-async def get_lifecycle(run_id: BigId) -> Any:
+async def get_lifecycle(run_id: BigId, *, tasks: WithTasks = True) -> Any:
     """Its events and those of its steps by their date; what the rows tell without a record has a negative id."""
-    events = await views.lifecycle_of_run(run_id)
+    events = await views.lifecycle_of_run(run_id, with_tasks=tasks)
     return json_answer(await json_list(events)) if len(events) > ROWS else events
 
 

@@ -23,12 +23,18 @@ _ENDS = {
 }
 
 
-async def lifecycle_of_run(run_id: int) -> list[LifecycleHistory]:
-    """The events of a run and its steps by their date. One that no row of its own records has a negative id."""
-    whole = await get_run_with_steps(run_id)
+async def lifecycle_of_run(run_id: int, *, with_tasks: bool = True) -> list[LifecycleHistory]:
+    """The events of a run and its steps by their date. One that no row of its own records has a negative id.
+
+    Those of the tasks of map steps are among them, unless nobody wants them: there may be very many.
+    """
+    whole = await get_run_with_steps(run_id, with_tasks=with_tasks)
     query = select(LifecycleHistory).where(col(LifecycleHistory.workflow_run_id) == run_id)
     async with Database.session(read_only=True) as session:
         recorded = [event async for event in rows_in_pieces(session, query)]
+    if not with_tasks:
+        steps = {None, *(step.id for step in whole.steps)}
+        recorded = [event for event in recorded if event.step_id in steps]
     known = {(row.event, row.step_id) for row in recorded}
     implied = in_pieces(implied_events(whole.run, whole.steps), ROWS)
     told = [each async for some in implied for each in some if (each.event, each.step_id) not in known]
