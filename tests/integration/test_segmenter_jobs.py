@@ -252,3 +252,36 @@ async def test_an_article_that_says_too_little_has_the_language_of_its_document(
     articles = (await views.list_segments(job.documentid)).segments
     assert [(article.title, article.lang) for article in articles] == [("Die Pumpe", "de"), ("Kontakt", "de")]
     assert (await views.get_document(job.documentid)).lang == "de"
+
+
+async def test_the_time_of_a_job_counts_from_its_begin_however_late_it_is_limited(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_limit, limit = asyncio.Event(), handlers.limit_time
+
+    async def late(workflow_run_id: int, event_id: int) -> None:
+        await may_limit.wait()
+        await limit(workflow_run_id, event_id)
+
+    async def never(*_: object) -> Description:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(handlers, "limit_time", late)
+    monkeypatch.setattr(handlers, "describe", never)
+    job_id = await started()
+
+    async def is_tagging() -> bool:
+        return (await views.get_job(job_id)).processing_stage == "tagging"
+
+    async def is_limited() -> bool:
+        return await scalar("SELECT count(*) FROM workflowrun WHERE deadline IS NOT NULL") == 1
+
+    await eventually(is_tagging, "articles are tagged")
+    at, timeout = utcnow(), timedelta(seconds=get_settings().job_timeout_seconds)
+    may_limit.set()
+    await eventually(is_limited, "the job's time is limited")
+    assert (
+        await scalar(f"SELECT count(*) FROM workflowrun WHERE deadline < '{(at + timeout).replace(tzinfo=None)}'") == 1
+    )
+    await cancel_job(job_id)

@@ -20,7 +20,7 @@ from soliplex.ingester.lib.llm import Chat
 from soliplex.ingester.lib.models import ArtifactType, Database, RunStep, WorkflowStepType
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import Json
-from soliplex.ingester.lib.models.transactions import Script, json_of, single
+from soliplex.ingester.lib.models.transactions import Script, datetime_of, json_of, single
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.webhooks import Sending, prepare_sending
 from soliplex.ingester.lib.wf.errors import LeaseLost, PermanentError
@@ -162,9 +162,12 @@ def job_of_run(run_id: int) -> Script[JobRow]:
     return job_row(rows[0])
 
 
-async def limit_time(workflow_run_id: int) -> None:
-    """The job has begun: from now on it has JOB_TIMEOUT_SECONDS."""
-    deadline = utcnow() + timedelta(seconds=get_settings().job_timeout_seconds)
+async def limit_time(workflow_run_id: int, event_id: int) -> None:
+    """The job has begun: from that moment on, however late this is called, it has JOB_TIMEOUT_SECONDS."""
+    (event,) = await Database.read(SQL.moment_of_event(id=event_id))
+    began = datetime_of(event, "start_date")
+    assert began is not None, "every event has a moment"
+    deadline = began + timedelta(seconds=get_settings().job_timeout_seconds)
     await Database.transact(single(SQL.set_deadline(run_id=workflow_run_id, deadline=deadline)))
 
 

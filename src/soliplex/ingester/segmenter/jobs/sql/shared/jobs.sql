@@ -48,6 +48,9 @@ SELECT s.workflow_run_id, s.workflow_step_name, a.message, a.traceback
  WHERE s.workflow_run_id {among ids} AND s.parent_step_id IS NULL AND s.status = 'FAILED'
  ORDER BY s.workflow_run_id, a.id;
 
+-- :name moment_of_event
+SELECT start_date FROM lifecyclehistory WHERE id = :id;
+
 -- A job has its time from the moment it begins: those that wait for others to end do not use theirs up.
 -- :name set_deadline
 UPDATE workflowrun SET deadline = :deadline WHERE id = :run_id AND completed_date IS NULL RETURNING id;
