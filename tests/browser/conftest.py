@@ -28,9 +28,15 @@ SETTINGS = OF_SEGMENTING | {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests here, and run them first: the same test process then takes them all, and one server will do."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if _is_here(item):
             item.add_marker(pytest.mark.browser)
+    items.sort(key=lambda item: not _is_here(item))
+
+
+def _is_here(item: pytest.Item) -> bool:
+    return Path(__file__).parent in item.path.parents
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +49,7 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     if chromium_path() is None:
         pytest.skip(NO_CHROMIUM)
