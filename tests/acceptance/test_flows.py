@@ -107,6 +107,26 @@ async def test_a_flow_is_saved_started_and_followed_over_http(allowed: None, cli
     assert (await client.get(f"{F}/doubling")).status_code == 404
 
 
+async def test_all_that_a_definition_says_is_shown(allowed: None, client: httpx.AsyncClient) -> None:
+    said: dict[str, Any] = {
+        "name": "each",
+        "type": "map",
+        "command": "tests.support.flow_functions.doubled",
+        "dependencies": [],
+        "max_attempts": 5,
+        "timeout": 30.0,
+        "when": "size(input) > 1",
+        "repeat": {"until": "output > 9", "max": 4, "delay": 0.5},
+        "optional": True,
+        "tolerant": True,
+        "max_failures": 2,
+        "gather": False,
+        "priority": 3,
+    }
+    assert (await save(client, {"title": "All", "steps": [said]})).status_code == 201
+    assert (await client.get(f"{F}/all")).json()["steps"] == [{**said, "queue": None}]
+
+
 async def test_a_run_is_cancelled_and_retried_over_http(allowed: None, client: httpx.AsyncClient) -> None:
     await save(client)
     run_id = (await client.post(f"{F}/doubling/runs", json={"input": {"number": 1}})).json()["run_id"]

@@ -16,7 +16,8 @@ from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Schedule
 from soliplex.ingester.lib.wf import operations, views
 from soliplex.ingester.lib.wf.answers import SentSignal
-from soliplex.ingester.lib.wf.definitions import OUTSIDE, StepDefinition, WorkflowDefinition
+from soliplex.ingester.lib.wf.conditions import Repeat
+from soliplex.ingester.lib.wf.definitions import ANY_NUMBER, OUTSIDE, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.flows import Executor, Run
 from soliplex.ingester.lib.wf.flows.allowed import check_commands
 from soliplex.ingester.lib.wf.flows.runs import StepOfRun, run_as_stored
@@ -67,6 +68,14 @@ class ListedFlow(BaseModel):
     steps: list[str]
 
 
+class LoopOfStep(BaseModel):
+    """How often a step is called, and until when."""
+
+    until: str
+    max: int
+    delay: float = Field(description="Seconds.")
+
+
 class StepOfFlow(BaseModel):
     """A step as the flow defines it."""
 
@@ -77,7 +86,11 @@ class StepOfFlow(BaseModel):
     max_attempts: int
     timeout: float | None = Field(description="Seconds.")
     when: str | None
+    repeat: LoopOfStep | None
     optional: bool
+    tolerant: bool = Field(description="Of a map step: whether it goes on when a task fails.")
+    max_failures: int | None = Field(description="How many tasks may fail, where there is a limit.")
+    gather: bool = Field(description="Of a map step: whether its output is the list of what its tasks gave.")
     priority: int
     queue: str | None = Field(description="On PostgreSQL, the queue of pgmq that it is sent to.")
 
@@ -289,10 +302,18 @@ def _step_of(step: StepDefinition) -> StepOfFlow:
         max_attempts=step.retries,
         timeout=step.timeout.total_seconds() if step.timeout else None,
         when=step.when.text if step.when else None,
+        repeat=_loop_of(step.repeat) if step.repeat else None,
         optional=step.optional,
+        tolerant=step.max_failures is not None,
+        max_failures=None if step.max_failures == ANY_NUMBER else step.max_failures,
+        gather=step.gather,
         priority=step.priority,
         queue=step.queue,
     )
+
+
+def _loop_of(repeat: Repeat) -> LoopOfStep:
+    return LoopOfStep(until=repeat.until.text, max=repeat.max, delay=repeat.delay.total_seconds())
 
 
 @router.get("/{slug}/graph", summary="The graph of a flow", responses=error_answers(400, 404))
