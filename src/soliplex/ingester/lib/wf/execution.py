@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import random
@@ -124,17 +124,24 @@ class Executor:
         before = working_on.set(underway)
         try:
             started_at = self._clock()
+            definition = called_without_question(steps)
+            if definition is not None:
+                return await self._traced(steps, definition, started_at)
             decided = await decide(steps, started_at, self._patience)
             if not decided.to_call or decided.definition is None:
                 return decided.results
-            attempt = self._attempt(decided.to_call, decided.definition, started_at)
-            results = await (attempt if self._tracing is None else self._tracing.traced(decided.to_call, attempt))
-            return [*decided.results, *results] if decided.results else results
+            return [*decided.results, *await self._traced(decided.to_call, decided.definition, started_at)]
         finally:
             underway.end()
             working_on.reset(before)
             for step in steps:
                 step.company = None  # else a claim would be a cycle, and stay until the garbage is collected
+
+    def _traced(
+        self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
+    ) -> Coroutine[Any, Any, list[Result]]:
+        attempt = self._attempt(steps, definition, started_at)
+        return attempt if self._tracing is None else self._tracing.traced(steps, attempt)
 
     async def _attempt(
         self, steps: Sequence[ClaimedStep], definition: StepDefinition, started_at: datetime
@@ -242,10 +249,19 @@ async def decide(steps: Sequence[ClaimedStep], now: datetime, patience: timedelt
     return Decided(list(decided.values()), rest, definition)
 
 
+def called_without_question(steps: Sequence[ClaimedStep]) -> StepDefinition | None:
+    """The definition of steps about which `decide` has nothing to find out, as of nearly all; None of others."""
+    first = steps[0]
+    definition = first.definition
+    if definition is None or definition.when is not None or first.deciders or (definition.map and not first.parent_id):
+        return None
+    return definition if all(map(_brings_nothing, steps)) else None
+
+
 def _brings_nothing(step: ClaimedStep) -> bool:
-    """Whether the step is no task of a map and is called for the first time, as nearly all are."""
+    """Whether the step is called for the first time, with nothing that has to be read before, as nearly all are."""
     row = step.row
-    return row["input"] is None and row["answer"] is None and row["state"] is None
+    return row["answer"] is None and row["state"] is None and not may_refer(row["input"])
 
 
 async def _expanded(step: ClaimedStep, definition: StepDefinition, now: datetime) -> Result:

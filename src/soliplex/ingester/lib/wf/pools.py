@@ -492,8 +492,19 @@ class Calling:
 def _by_kind(steps: list[ClaimedStep]) -> list[list[ClaimedStep]]:
     """The steps by kind. What their workflows say of them is looked up once for each."""
     grouped: dict[Kind, list[ClaimedStep]] = {}
+    last, group = None, list[ClaimedStep]()
     for step in steps:
-        grouped.setdefault(_kind(step), []).append(step)
+        # Compared as it comes, since steps of one kind mostly stand together.
+        facts = (
+            step.workflow_id,
+            step.run["definition_id"],
+            step.name,
+            step.parent_id is not None,
+            step.row["priority"],
+        )
+        if facts != last:
+            last, group = facts, grouped.setdefault(Kind(*facts), [])
+        group.append(step)
     for kind, group in grouped.items():
         first, handler = group[0], _handler_of(group[0])
         calling = Calling(kind, handler, 1 if handler is None else handler.batch_limit or 1)
@@ -506,12 +517,6 @@ def _calling(steps: list[ClaimedStep]) -> Calling:
     calling = steps[0].calling
     assert calling is not None
     return calling
-
-
-def _kind(step: ClaimedStep) -> Kind:
-    return Kind(
-        step.workflow_id, step.run["definition_id"], step.name, step.parent_id is not None, step.row["priority"]
-    )
 
 
 def _urgency(steps: list[ClaimedStep]) -> int:
