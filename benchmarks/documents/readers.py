@@ -36,7 +36,7 @@ PEERS: Final = {
         label="pymupdf4llm", version="1.28.2", requirements=("pymupdf4llm==1.28.2",), databases=(), tasks=0
     ),
     "markitdown": peers.Entry(
-        label="markitdown", version="0.1.9", requirements=("markitdown[pdf]==0.1.9",), databases=(), tasks=0
+        label="markitdown", version="0.1.8", requirements=("markitdown[pdf]==0.1.8",), databases=(), tasks=0
     ),
 }
 

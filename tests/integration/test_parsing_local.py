@@ -559,6 +559,32 @@ def test_what_is_large_at_the_top_of_a_page_is_a_heading() -> None:
         assert found[0].label.value == expected
 
 
+def test_a_narrow_table_is_no_column_of_running_text() -> None:
+    from docling_core.types.doc.base import Size
+
+    from soliplex.ingester.lib.parsing.local.layout import _is_column
+
+    paper = Size(width=600, height=800)
+    shifts = [line(text, top, left=left) for top in (0, 12, 24) for text, left in (("Monday", 50), ("7:00", 250))]
+    running = [line("x" * 40, top) for top in (0, 12, 24, 36)]
+    assert not _is_column(cluster("text", *shifts), shifts, paper)
+    assert _is_column(cluster("text", *running), running, paper)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"), [("SCOPE", "section_header"), ("2.1 Scope", "section_header"), ("Scope", "text")]
+)
+def test_a_heavy_line_that_the_model_left_out_is_a_heading_if_it_is_marked_as_one(text: str, label: str) -> None:
+    from docling_core.types.doc.base import Size
+
+    from soliplex.ingester.lib.parsing.local.lines import left_out
+
+    body = [line("x" * 60, 240), line("x" * 60, 252), line("x" * 60, 264)]
+    heading = line(text, 220, font=HEAVY_FONT)
+    (found,) = left_out([cluster("text", *body)], [heading, *body], Size(width=600, height=800))
+    assert found.label.value == label
+
+
 def test_lines_that_the_model_left_out_become_paragraphs() -> None:
     from docling_core.types.doc.base import Size
 

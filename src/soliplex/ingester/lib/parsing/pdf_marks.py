@@ -158,12 +158,13 @@ type _Cell = tuple[tuple[int, int, int, int], list[int]]
 """The row and column that it begins in, how many it takes, and the numbers that its letters are marked with."""
 
 
-def _tables(element: Any) -> Iterator[list[_Cell]]:
-    """The cells of each table; of one that holds others, these."""
-    for depth, each in _below(element, DEEPEST, lambda one: _kind(one) != "Table"):
+def _tables(element: Any, deepest: int = DEEPEST) -> Iterator[list[_Cell]]:
+    """The cells of each table; of one that holds others, those of these."""
+    for depth, each in _below(element, deepest, lambda one: _kind(one) != "Table"):
         if _kind(each) == "Table":
-            inner = [one for one in _children(each) for one in _tables(one)]
-            yield from inner or [list(_cells(each, DEEPEST - depth))]
+            left = deepest - depth - 1
+            inner = [table for child in _children(each) for table in _tables(child, left)] if left > 0 else []
+            yield from inner or [list(_cells(each, left))]
 
 
 def _children(element: Any) -> list[Any]:
@@ -184,7 +185,8 @@ def _cells(table: Any, deepest: int) -> Iterator[_Cell]:
                 continue
             while (row, column) in taken:
                 column += 1
-            down, across = _span(cell, b"RowSpan"), _span(cell, b"ColSpan")
+            is_whole = len(taken) < MOST_ELEMENTS
+            down, across = (_span(cell, b"RowSpan"), _span(cell, b"ColSpan")) if is_whole else (1, 1)
             taken |= {(row + below, column + beside) for below in range(down) for beside in range(across)}
             ids = [number for _, part in _below(cell, deepest) for number in _numbers(part)]
             yield (row, column, down, across), ids

@@ -43,6 +43,8 @@ MOST_OF_TEXT: Final = 0.5
 SOME_OF_TABLE: Final = 0.1
 """Share of a table that two regions have in common, if only one of them can be one."""
 LINES_OF_COLUMN: Final = 4
+_FULL: Final = 0.6
+"""Share of a column's width that a line of it takes, and share of its lines that take so much."""
 _NARROW, _WIDE = 0.3, 0.55
 """Shares of a page's width between which a column of running text is wide."""
 _INSTEAD_OF: Final[Mapping[DocItemLabel, frozenset[DocItemLabel]]] = {
@@ -200,9 +202,12 @@ def _with_table(clusters: Sequence[Cluster], box: BoundingBox) -> list[Cluster]:
 
 
 def _is_column(cluster: Cluster, lines: Sequence[Line], size: Size) -> bool:
-    """Whether it is running text that has the like beside it: half as wide as the page, and line below line."""
-    share = (cluster.bbox.r - cluster.bbox.l) / size.width
-    return _NARROW < share < _WIDE and sum(line.is_inside(cluster.bbox) for line in lines) >= LINES_OF_COLUMN
+    """Whether it is running text that has the like beside it: half as wide as the page, and line below full line."""
+    width = cluster.bbox.r - cluster.bbox.l
+    inside = [line for line in lines if line.is_inside(cluster.bbox)]
+    full = [line for line in inside if line.box.r - line.box.l > _FULL * width]
+    is_narrow = _NARROW < width / size.width < _WIDE
+    return is_narrow and len(inside) >= LINES_OF_COLUMN and len(full) > _FULL * len(inside)
 
 
 def _with_tagged_tables(clusters: Sequence[Cluster], boxes: Sequence[BoundingBox]) -> list[Cluster]:

@@ -46,6 +46,8 @@ MOST_OF_TABLE: Final = 0.5
 MOST_OF_PAGE: Final = 0.9
 """Share of a page above which a rectangle is its ground."""
 SAME_PLACE: Final = 0.5
+MOST_COMPARED: Final = 4_000_000
+"""Words of a table times pieces of tagged text: a page of a thousand words has a million."""
 AROUND_LETTERS: Final = 1.5
 """Points by which two readers of a page differ on where a letter ends."""
 
@@ -98,6 +100,8 @@ def _table(cluster: Cluster, page: Page, shapes: Shapes, tagged: Sequence[Tagged
     words = _words_in(cluster, page)
     height = page.size.height if page.size else 0.0
     known = next((table for table in tagged if _is_of(table, cluster.bbox, height)), None)
+    if known is not None and len(words) * sum(len(cell.boxes) for cell in known) > MOST_COMPARED:
+        known = None
     if known is not None:
         grid = tagged_grid(words, known, height)
     else:
@@ -133,8 +137,8 @@ def place_of(table: TaggedTable, height: float) -> BoundingBox:
 
 def tagged_grid(words: Sequence[Word], table: TaggedTable, height: float) -> Grid:
     """The words of each tagged cell. A line that is in none, as a repeated head is, becomes a row of its own."""
-    rows = sorted({cell.row for cell in table})
-    columns = sorted({cell.column for cell in table})
+    rows = {row: number for number, row in enumerate(sorted({cell.row for cell in table}))}
+    columns = {column: number for number, column in enumerate(sorted({cell.column for cell in table}))}
     grid: Grid = [[[] for _ in columns] for _ in rows]
     others: Words = []
     for word in words:
@@ -142,7 +146,7 @@ def tagged_grid(words: Sequence[Word], table: TaggedTable, height: float) -> Gri
         if cell is None:
             others.append(word)
         else:
-            grid[rows.index(cell.row)][columns.index(cell.column)].append(word)
+            grid[rows[cell.row]][columns[cell.column]].append(word)
     sides = [
         [box for cell in table if (cell.column, cell.columns) == (column, 1) for box in cell.boxes]
         for column in columns

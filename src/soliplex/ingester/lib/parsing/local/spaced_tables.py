@@ -11,6 +11,7 @@ aligned, as names of authors do.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
@@ -25,6 +26,8 @@ FEWEST_ROWS_OF_THREE: Final = 2
 """Where the texts of a line are three or more."""
 FAR: Final = 2.5
 """A line that is so many times its height below the one before it belongs to no table with it."""
+LOOKED_BACK: Final = 8
+"""Lines above a line that it is compared with: a cell may have so many."""
 SAME_PLACE: Final = 3.0
 """Points by which the beginnings, or the ends, of texts below each other may differ."""
 MOST_ALIGNED: Final = 0.7
@@ -51,7 +54,7 @@ class _Run:
         gap = min(segment[0].top for segment in line) - max(segment[0].bottom for segment in last)
         if gap > FAR * line[0][0].height:
             return False
-        known = [place for each in self.lines[-6:] for segment in each for place in _ends(segment)]
+        known = [place for each in self.lines[-LOOKED_BACK:] for segment in each for place in _ends(segment)]
         aligned = [
             segment for segment in line if any(_is_same(place, one) for place in _ends(segment) for one in known)
         ]
@@ -62,7 +65,8 @@ class _Run:
     def _is_crossed_by(self, segment: Sequence[Word]) -> bool:
         """Whether a lone text goes on where other lines have a gap."""
         left, right = segment[0].left, segment[-1].right
-        return any(left < other[0].left - SAME_PLACE and right > other[0].left for each in self.rows for other in each)
+        near = (line for line in self.lines[-LOOKED_BACK:] if len(line) > 1)
+        return any(left < other[0].left - SAME_PLACE and right > other[0].left for each in near for other in each)
 
 
 def spaced_tables(words: Sequence[Word]) -> list[BoundingBox]:
@@ -117,7 +121,9 @@ def _is_aligned(column: Sequence[Words]) -> bool:
 
 
 def _most_at_one(places: Sequence[float]) -> int:
-    return max(sum(_is_same(place, other) for other in places) for place in places)
+    """How many of the places, at most, are the same as one of them."""
+    ordered = sorted(places)
+    return max(bisect_left(ordered, each + SAME_PLACE) - bisect_right(ordered, each - SAME_PLACE) for each in ordered)
 
 
 def _ends(segment: Sequence[Word]) -> tuple[float, float]:
