@@ -35,10 +35,25 @@ _KINDS: Final[dict[str, str | list[str]]] = {
     "text files": "*.txt",
 }
 _SEVERAL: Final = "files|documents|them|everything"
+_EARLIER: Final = ("it", "them")
 _WHICH: Final = rf"(?:the\s+|all\s+|all\s+the\s+)?(?P<kind>{'|'.join(_KINDS)}|{_SEVERAL}|it)"
 _QUOTATION_MARKS: Final = str.maketrans("“”„«»", '"""""')
-_IN_A_PLACE: Final = re.compile(r"\s(?:in|from)\s+(?:it|them|\.{1,2}|(?:\.{0,2}|~|[a-z]:)[/\\]\S*)\Z", re.IGNORECASE)
+_FILES: Final = rf"(?:the\s+|all\s+|all\s+the\s+)?(?:{'|'.join(_KINDS)}|files|documents|folder|directory)"
+_IN_A_PLACE: Final = re.compile(
+    rf"\s(?:(?:in|from|among)\s+(?:it|them|{_FILES}|\.{{1,2}}|(?:\.{{0,2}}|~|[a-z]:)[/\\]\S*)|there|here)\Z",
+    re.IGNORECASE,
+)
 """The end of words to search for that name a place as well: `search for tax in ./docs`."""
+_NO_WORDS: Final = re.compile(
+    rf"(?:it|them|this|that|these|those|all|everything|nothing|out|out\s.*|{_FILES}(?:\s.*)?)\Z|.*\s(?:but\s+not|except|excluding)\s.*",
+    re.IGNORECASE,
+)
+"""What may be words to search for, and is more likely to mean files, or something that was said before."""
+_NO_PATH: Final = re.compile(
+    r"(?:there|here|this|that|these|those|all|both|none|nothing|everything|anything|something|in|of|from|to)\Z|-|.*[*?<>|&$%`\"\[\]{}]|.*:\Z",
+    re.IGNORECASE,
+)
+"""What may be a path, and is more likely to mean something else: a pattern, a variable, a word."""
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
@@ -95,6 +110,10 @@ class _Reading:
     """The tasks that were there when "then" was said."""
     _awaited: list[str] = field(default_factory=list[str])
     """The last of them: all that is said after "then" waits for these."""
+    _picked: list[_Place] = field(default_factory=list["_Place"])
+    """What the last part chose of the places that were meant: "the PDFs". None: all of them."""
+    _found: dict[str, Any] | None = None
+    """The last task, if it gives something that "it" may mean and that is no place: an answer, hits."""
 
     def add(self, kind: str, part: str, params: dict[str, Any], *, is_after_all: bool) -> None:
         if is_after_all:
@@ -104,30 +123,53 @@ class _Reading:
             params["include"] = include
         if kind not in ON_DOCUMENTS:
             if kind == "search":
-                _check_words(part)
-            self._put(kind, part, params, self._before(kind))
+                _check_words(part, params.get("text", ""))
+            said = {name: _unquoted(value) if name in ("path", "text") else value for name, value in params.items()}
+            self._put(kind, part, said, self._before(kind))
+            self._found = None if kind == "webhook" else self.tasks[-1]
             return
+        if str(params.get("path")).lower() in _EARLIER:  # the PDFs in it, the files of them
+            which = params.pop("path").lower()
         if "path" in params:
             path = _checked(params["path"], part)
             self._named.pop(path, None)
-            self._named[path] = _Place(path, include, self._put(kind, part, params, self._awaited))
+            done = self._put(kind, part, {**params, "path": path}, self._awaited)
+            self._named[path] = _Place(path, include, done)
+            self._found = None
             return
         earlier = {task["id"] for task in self._before_then}
-        for place in self._those(part, is_one=which == "it"):
+        picked: list[_Place] = []
+        for place in self._those(part, which, include):
             inherited = {"include": place.include} if place.include else {}
             before = self._awaited if place.task in earlier else [place.task]
-            self._put(kind, part, {"path": place.path, **inherited, **params}, before)
+            done = self._put(kind, part, {"path": place.path, **inherited, **params}, before)
+            picked.append(_Place(place.path, include, done))
+        if include:
+            self._picked = picked
+        self._found = None
 
-    def _those(self, part: str, *, is_one: bool) -> list[_Place]:
+    def _those(self, part: str, which: str, include: str | list[str] | None) -> list[_Place]:
         """The places that are meant by a part that names none of its own, such as "segment them"."""
         if self._named:
-            self._meant, self._named = list(self._named.values()), {}
+            self._meant, self._named, self._picked = list(self._named.values()), {}, []
         if not self._meant:
             raise GoalError("goal", f"{part!r} does not say where; name a folder: {part} in ./docs")
-        if is_one and len(self._meant) > 1:
-            paths = " or ".join(place.path for place in self._meant)
-            raise GoalError("goal", f"{part!r} may mean {paths}; name the one, or say `them` for all")
-        return self._meant
+        paths = [place.path for place in self._meant]
+        if self._found is not None and (which == "it" or (which == "them" and self._found["kind"] == "search")):
+            given = f"what {self._found['description']!r} gives"
+            raise GoalError("goal", f"{part!r} may mean {' or '.join(paths)}, or {given}; name it")
+        if which == "it" and len(self._meant) > 1:
+            raise GoalError("goal", f"{part!r} may mean {' or '.join(paths)}; name the one, or say `them` for all")
+        if include:
+            if others := [place for place in self._meant if place.include not in (None, include)]:
+                there = f"only {others[0].include} of {others[0].path} were meant before"
+                raise GoalError("goal", f"{part!r} does not say where, and {there}; name the folder")
+            return self._meant
+        if self._picked and which not in _EARLIER:
+            raise GoalError(
+                "goal", f"{part!r} may mean all of {' or '.join(paths)}, or some; say `them`, or name the folder"
+            )
+        return self._picked or self._meant
 
     def _put(self, kind: str, part: str, params: dict[str, Any], depends_on: Sequence[str]) -> str:
         name = self._new_id(kind)
@@ -187,10 +229,16 @@ def _params(found: re.Match[str]) -> dict[str, Any]:
     params = {name: value for name, value in found.groupdict().items() if value}
     if "more" in params:
         params["text"] = params.pop("more")
-    return params | {name: params[name].strip("\"'") for name in ("path", "text") if name in params}
+    return params
 
 
-def _checked(path: str, part: str) -> str:
+def _checked(said: str, part: str) -> str:
+    """The path that a part names, without its quotation marks."""
+    path = _unquoted(said)
+    if not path.strip() or (path == said and _NO_PATH.match(said)):
+        raise GoalError(
+            "goal", f"{part!r} names no folder or file; write its path out, in quotation marks where it has signs in it"
+        )
     if _SCHEME.match(path):
         raise GoalError(
             "goal",
@@ -199,13 +247,19 @@ def _checked(path: str, part: str) -> str:
     return path
 
 
-def _check_words(part: str) -> None:
+def _unquoted(said: str) -> str:
+    return said[1:-1] if len(said) > 1 and said[0] in "\"'" and said[-1] == said[0] else said
+
+
+def _check_words(part: str, text: str) -> None:
     if found := _IN_A_PLACE.search(_without_quotes(part)[0]):
         raise GoalError(
             "goal",
             f"{part!r} names a place, and all that was ingested is searched; "
             f"leave out {found.group().strip()!r}, or put the words in quotation marks",
         )
+    if _NO_WORDS.match(_without_quotes(text)[0]):
+        raise GoalError("goal", f"{part!r} may mean something else than these words; put them in quotation marks")
 
 
 def _parts(goal: str) -> list[tuple[str, bool]]:
