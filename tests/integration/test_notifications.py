@@ -50,7 +50,7 @@ async def test_who_listens_is_told_of_runs_and_steps_in_their_order(database: No
         ("task_started", "greet"),
         ("task_started", "shout"),
     ]
-    assert good[-1] == ("execution_completed", None)
+    assert (good[0], good[-1]) == (("execution_started", None), ("execution_completed", None))
     assert good.index(("task_started", "greet")) < good.index(("task_completed", "greet"))
     assert [(event.run_id, event.step) for event in failures] == [(bad, "greet")]
     assert "nobody to greet" in (failures[0].message or "")

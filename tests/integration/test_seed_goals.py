@@ -197,8 +197,11 @@ async def test_the_workflow_of_a_goal_is_an_ordinary_one(database: None) -> None
     graph = await Orchestrator.decompose_goal("build auth", rule_based_decomposer)
     steps: Any = {"schema": "tests.support.optimizing:number", "login": "tests.support.optimizing:number"}
     run_id = await Executor.start_workflow(Orchestrator.create_workflow(graph, steps), {"n": 4})
+    own: Any = {"schema": lambda n: n * 10, "login": lambda schema: schema + 1}
+    of_this_process = await Executor.start_workflow(Orchestrator.create_workflow(graph, own), {"n": 4})
     await Executor.execute_pending_tasks()
     assert (await Executor.status(run_id)).output == {"login": 4}
+    assert (await Executor.status(of_this_process)).output == {"login": 41}
 
 
 # Configuration

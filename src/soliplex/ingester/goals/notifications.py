@@ -16,7 +16,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from soliplex.ingester.lib.enums import RunStatus
@@ -44,6 +44,7 @@ _WORDS: Final = {
 }
 KINDS: Final = tuple(f"{subject}_{word}" for subject in SUBJECTS for word in ("started", "completed", "failed"))
 MOST_EVENTS: Final = 1_000
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,11 @@ class Telling:
     def __init__(self) -> None:
         self._begun: set[tuple[str, int]] = set()
 
-    def events_of(self, change: Change) -> Iterator[Event]:
+    def events_of(self, found: Iterable[Change]) -> list[Event]:
+        """What changes that were found together tell, in the order in which it happened."""
+        return sorted((event for change in found for event in self._events_of(change)), key=_moment)
+
+    def _events_of(self, change: Change) -> Iterator[Event]:
         """What the change tells. One that came and went between two looks of the feed began, too."""
         event = _event_of_change(change)
         if event is None:
@@ -117,9 +122,8 @@ class ListenRef:
             async with self._feed.following(Follower()) as follower:
                 self._follows.set()
                 while (found := await follower.next()) is not None:
-                    for change in found:
-                        for event in self._telling.events_of(change):
-                            await self._tell(event)
+                    for event in self._telling.events_of(found):
+                        await self._tell(event)
             _log.warning("the listener to %s missed events: its callback is too slow, or the feed failed", self.name)
 
     async def _tell(self, event: Event) -> None:
@@ -218,10 +222,10 @@ def see_enabled(*, at_once: bool = False) -> None:
         raise ConfigurationError(setting, "is off", "set it to true, or ask for recent events (get_recent_events)")
 
 
-def _moment(event: Event) -> tuple[datetime, bool]:
-    """The order of events: in one moment, what ends comes after what begins."""
-    assert event.at is not None
-    return event.at, not event.kind.endswith("_started")
+def _moment(event: Event) -> tuple[datetime, bool, bool]:
+    """The order of events: in one moment, ends come after beginnings; a run begins first and ends last."""
+    begins, is_of_run = event.kind.endswith("_started"), event.step_id is None
+    return event.at or _LAST, not begins, is_of_run != begins
 
 
 def is_wanted(name: str, kind: str) -> bool:

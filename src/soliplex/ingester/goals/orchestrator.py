@@ -37,7 +37,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import INTERNAL, StepDefinition, WorkflowDefinition, workflow_from_steps
 from soliplex.ingester.lib.wf.flows import Executor, Run, calling
-from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, forget, imported, keep, kept
+from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, forget, imported, keep, kept, share
 from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
 from soliplex.ingester.lib.wf.runner import CATCH_ALL, Worker, WorkerConfig, at_work
 from soliplex.ingester.lib.wf.waiting import Subflow, check_duration
@@ -98,7 +98,11 @@ class Orchestrator:
         graph: TaskGraph, steps: Mapping[str, Function | str] | None = None, *, timeout: float = USUAL_TIMEOUT
     ) -> WorkflowDefinition:
         """The flow of a task graph. `steps` are functions, or names of shipped steps, by ids or kinds of tasks."""
-        return flow_of(graph, functions_of(steps), timeout=timeout)
+        functions = functions_of(steps)
+        flow = flow_of(graph, functions, timeout=timeout)
+        if functions.token is not None:
+            share(functions.token, flow.id)
+        return flow
 
     @staticmethod
     async def start_goal(

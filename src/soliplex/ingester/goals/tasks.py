@@ -130,7 +130,12 @@ async def execute_task(
     given: Mapping[str, Any] = step_def.parameters
     address = given.get("function")
     # The token comes with the run, and not with the flow: so one flow is learned from, whoever brings its functions.
-    function = imported(str(address)) if address is not None else kept(str(input.get(TOKEN)), str(given["name"]))
+    # A run that was started like one of any other flow brings none.
+    function = (
+        imported(str(address))
+        if address is not None
+        else kept(input.get(TOKEN), str(given["name"]), step_context["workflow_slug"])
+    )
     known = {name: value for name, value in input.items() if name != TOKEN}
     own = {"state": state, "answer": answer, "context": step_context, "input": known, "task": given["task"]}
     return await called(function, arguments_of(function, step_def.key, {**known, **own}))

@@ -159,7 +159,7 @@ async def stream_of(feed: ChangeFeed, name: str) -> AsyncGenerator[str]:
     telling = Telling()
     async with aclosing(feed.changes_for(Follower(), None)) as changes:
         async for some in changes:
-            events = [event for change in some for event in telling.events_of(change) if is_wanted(name, event.kind)]
+            events = [event for event in telling.events_of(some) if is_wanted(name, event.kind)]
             yield "".join(map(_as_event, events)) or ": nothing new\n\n"
 
 

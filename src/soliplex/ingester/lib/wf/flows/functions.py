@@ -65,6 +65,11 @@ def keep(functions: Kept, slug: str | None = None) -> str:
     return token
 
 
+def share(token: str, slug: str) -> None:
+    """Let runs of the flow that carry no token find the functions of this token, too."""
+    _kept[_of_flow(slug)] = _kept[token]
+
+
 def _of_flow(slug: str) -> str:
     return f"flow {slug}"
 
