@@ -16,10 +16,11 @@ from tests.support.command_line import CommandLine
 
 F = "/api/v1/flows"
 SHAKY = "tests.support.flow_functions.shaky"
+DOUBLE = {"name": "double", "type": "task", "command": "tests.support.flow_functions.doubled"}
 FLOW = {
     "title": "Doubling",
     "steps": [
-        {"name": "double", "type": "task", "command": "tests.support.flow_functions.doubled"},
+        DOUBLE,
         {"name": "scan", "type": "@scan", "command": "scan", "dependencies": ["double"]},
     ],
 }
@@ -27,12 +28,15 @@ FLOW = {
 
 def test_a_flow_is_created_shown_and_run_by_command(commands: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "flow.json"
-    file.write_text(json.dumps({**FLOW, "steps": FLOW["steps"][:1]}))
+    double = {**DOUBLE, "repeat": {"until": "output > 3", "max": 2}}
+    file.write_text(json.dumps({**FLOW, "steps": [double]}))
     assert "flow doubling is saved, version 1" in commands("si-cli", "flow", "create", str(file)).out
     assert commands.json("si-cli", "flow", "list") == [
         {"slug": "doubling", "title": "Doubling", "version": 1, "steps": 1}
     ]
-    assert "double task" in commands("si-cli", "flow", "show", "doubling").words
+    shown = commands("si-cli", "flow", "show", "doubling").words
+    assert "double" in shown
+    assert "until output > 3, 2 times at most" in shown
     ran = commands.json("si-cli", "flow", "run", "doubling", "--here", "--input", '{"number": 4}', "--key", "k")
     assert (ran["status"], ran["output"]) == ("completed", {"double": 8})
     assert "completed" in commands("si-cli", "flow", "status", str(ran["id"])).out
@@ -125,6 +129,13 @@ async def test_all_that_a_definition_says_is_shown(allowed: None, client: httpx.
     }
     assert (await save(client, {"title": "All", "steps": [said]})).status_code == 201
     assert (await client.get(f"{F}/all")).json()["steps"] == [{**said, "queue": None}]
+
+
+async def test_json_that_is_not_said_to_be_json_is_refused_with_the_header_to_send(client: httpx.AsyncClient) -> None:
+    kind = "text/plain"
+    refused = await client.post(f"{F}/", content=json.dumps({"definition": FLOW}), headers={"Content-Type": kind})
+    assert refused.status_code == 422
+    assert f"sent with `Content-Type: application/json`; its type is '{kind}'" in refused.json()["error"]
 
 
 async def test_a_run_is_cancelled_and_retried_over_http(allowed: None, client: httpx.AsyncClient) -> None:

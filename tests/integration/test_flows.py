@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -249,14 +250,14 @@ async def test_a_step_may_ask_to_be_called_again_wait_for_a_signal_and_run_anoth
         await Executor.signal("approve", "Ada")
         run = await Executor.wait(waits, timeout=300)
         assert run.output == {"approved": {"pages": 3, "by": "Ada"}}
-        await lengths.start(TEXT)  # so that it is stored
+        assert await lengths.save() == "lengths"
         asks = await Executor.wait(await outer.start(TEXT), timeout=300)
     assert asks.output == {"inner": 9}
 
 
 async def test_a_run_that_is_not_over_in_time_is_told_and_can_be_cancelled_and_retried(database: None) -> None:
     run_id = await lengths.start(TEXT)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=rf"run {run_id} is not over after 0.01 s"):
         await Executor.wait(run_id, timeout=0.01)
     assert (await Executor.cancel(run_id)).status == "cancelled"
     assert (await Executor.retry(run_id)).status == "started"
@@ -304,6 +305,12 @@ async def test_what_is_wrong_with_a_flow_is_refused_by_name(database: None) -> N
         Flow("other").step(depends_on="words")(flow_functions.doubled)
     with pytest.raises(InvalidInputError, match="step_functions: has no function for a"):
         await Executor.execute_dynamic("made")
+    with pytest.raises(InvalidInputError, match=r"step_functions\['a'\]: is 5; give a function"):
+        await Executor.execute_dynamic("made", {}, {"a": 5})  # pyright: ignore[reportArgumentType]  refused
+    with pytest.raises(InvalidInputError, match="max_attempts: is '3'; give a whole number of at least 1"):
+        await FlowBuilder.add_step("made", "b", max_attempts="3")  # pyright: ignore[reportArgumentType]  refused
+    with pytest.raises(NotFoundError, match="workflow 'mede' does not exist; did you mean 'made'"):
+        await Executor.start_workflow("mede")
     with pytest.raises(NotFoundError, match="'b'"):
         await Executor.execute_dynamic("made", {}, {"a": print, "b": print})
 
@@ -340,6 +347,36 @@ def test_an_option_that_is_not_there_is_refused() -> None:
         flow.definition()
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"max_attempts": 0}, "max_attempts: is 0; give a whole number of at least 1"),
+        ({"max_attempts": "3"}, "max_attempts: is '3'"),
+        ({"depends_on": [print]}, "depends_on: holds <built-in function print>; give the names of steps"),
+        ({"when": 5}, "only.when: is 5; give a condition as a text"),
+        ({"repeat": 3}, "only.repeat: give `until`, `max`"),
+        ({"repeat": {"until": "true", "max": "3"}}, "only.repeat.max: is '3'; give a whole number of at least 1"),
+    ],
+)
+def test_an_option_of_another_type_is_refused(options: dict[str, Any], problem: str) -> None:
+    def define() -> WorkflowDefinition:
+        flow = Flow("options")
+        flow.step(name="only", **options)(lambda: None)
+        return flow.definition()
+
+    with pytest.raises(InvalidInputError, match=re.escape(problem)):
+        define()
+
+
+def test_what_functions_are_told_of_their_call_is_no_name_of_a_step() -> None:
+    with pytest.raises(InvalidInputError, match="name: is 'state', and answer, context, input, item, state are"):
+        Flow("own").step(name="state")(lambda: None)
+    with pytest.raises(
+        DefinitionError, match=r"steps\[0\].name: is 'item', and answer, context, input, item, state are"
+    ):
+        WorkflowDefinition.parse({"title": "own", "steps": [{"name": "item", "command": "m.f"}]})
+
+
 async def test_many_who_execute_what_is_ready_execute_everything_once(database: None) -> None:
     run_ids = [await lengths.start(TEXT) for _ in range(5)]
     counts = await asyncio.gather(*(Executor.execute_pending_tasks() for _ in range(2)))
@@ -359,9 +396,11 @@ async def test_a_run_whose_deadline_came_while_nobody_was_there_is_not_begun(dat
 
 
 async def test_a_flow_is_scheduled_and_unscheduled(database: None) -> None:
-    await lengths.start(TEXT)  # so that it is stored
-    added = await schedule("lengths", "0 6 * * 1-5", TEXT, time_zone="Europe/Paris")
+    added = await schedule(lengths, "0 6 * * 1-5", TEXT, time_zone="Europe/Paris")
     assert (added.name, added.workflow_id, added.input) == ("lengths", "lengths", TEXT)
     assert [each.name for each in await list_schedules()] == ["lengths"]
     await unschedule("lengths")
     assert await list_schedules() == []
+    await schedule(await Executor.save(Greeting), "0 6 * * *")
+    assert [each.workflow_id for each in await list_schedules()] == ["greeting"]
+    await unschedule("greeting")

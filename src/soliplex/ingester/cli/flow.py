@@ -13,6 +13,7 @@ from soliplex.ingester.cli.database import open_database
 from soliplex.ingester.cli.output import AsJson, echo, print_facts, print_json, print_rows
 
 if TYPE_CHECKING:
+    from soliplex.ingester.lib.wf.definitions import StepDefinition
     from soliplex.ingester.lib.wf.flows import Run
 
 Slug = Annotated[str, typer.Argument(metavar="SLUG", help="Id of the flow.")]
@@ -59,12 +60,24 @@ async def show(slug: Slug, *, as_json: AsJson = False) -> None:
             "attempts": step.retries,
             "timeout": step.timeout.total_seconds() if step.timeout else None,
             "when": step.when.text if step.when else None,
+            "repeat": step.repeat and f"until {step.repeat.until.text}, {step.repeat.max} times at most",
+            "failures": _if_it_fails(step),
             "queue": step.queue,
         }
         for step in flow.steps
     ]
     shown = rows if as_json else [{**row, "after": " ".join(row["after"])} for row in rows]
-    print_rows(shown, {name: name for name in rows[0]}, as_json=as_json, nothing="no steps")
+    columns = {name: name for name in rows[0] if any(row[name] is not None for row in rows)}
+    print_rows(shown, columns, as_json=as_json, nothing="no steps")
+
+
+def _if_it_fails(step: StepDefinition) -> str | None:
+    from soliplex.ingester.lib.wf.definitions import ANY_NUMBER
+
+    if step.max_failures is not None:
+        number = "any number" if step.max_failures == ANY_NUMBER else step.max_failures
+        return f"{number} of its items may"
+    return "the run goes on" if step.optional else None
 
 
 async def list_(*, as_json: AsJson = False) -> None:

@@ -55,6 +55,8 @@ _UNREADABLE_BODY: Final = "There was an error parsing the body"
 """What FastAPI says where JSON cannot be read, but for errors of its syntax, which it names."""
 FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 FORM_EXPECTED: Final = "must be multipart/form-data with a boundary, or application/x-www-form-urlencoded"
+_NO_OBJECT: Final = "model_attributes_type"
+"""What pydantic says of a body that is no object. So is one in JSON whose headers do not say that it is."""
 _POLICY_VIOLATION: Final = 1008
 TRY_AGAIN_IN: Final = 5
 """Seconds after which what is unavailable now may be asked for again."""
@@ -290,6 +292,11 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
         detail = [{"field": "content-type", "problem": text}]
         return error_answer(HTTPStatus.UNPROCESSABLE_ENTITY, text, detail=detail)
     found = error.errors()
+    if any(each["type"] == _NO_OBJECT and tuple(each["loc"]) == ("body",) for each in found):
+        told = request.headers.get("content-type", "none")
+        if "json" not in told:
+            text = f"body: must be JSON, sent with `Content-Type: application/json`; its type is {told[:100]!r}"
+            return error_answer(HTTPStatus.UNPROCESSABLE_ENTITY, text, detail=[{"field": "body", "problem": text}])
     problems = [_problem(each) for each in found[:_PROBLEMS_LISTED]]
     more = f"; and {len(found) - len(problems)} more" if len(found) > len(problems) else ""
     return error_answer(

@@ -64,6 +64,8 @@ _REPEAT_KEYS: Final = ("until", "max", "delay")
 _BACKOFF_KEYS: Final = ("first", "longest", "factor", "jitter")
 _HANDLER_KEYS: Final = ("name", "method", "retries", "parameters")
 _PARAMETER_SET_KEYS: Final = ("id", "name", "meta", "config")
+NAMES_OF_A_CALL: Final = frozenset({"item", "state", "answer", "context", "input"})
+"""Names by which functions of flows ask for something of their call, so that no step of theirs may have them."""
 _JSON_KEYS: Final = ("id", "version", "title", "steps")
 _JSON_STEP_KEYS: Final = (
     "name",
@@ -589,8 +591,11 @@ def _read_json_step(fields: Fields) -> StepDefinition:
     is_outside = kind.startswith("@") or (queue is not None and "." not in command)
     if kind not in ("task", "map") and not kind.startswith("@"):
         fields.source.note_unknown((*fields.where, "type"), kind, ("task", "map"), kind="type")
+    if (name := fields.text("name")) in NAMES_OF_A_CALL and not is_outside:
+        own = ", ".join(sorted(NAMES_OF_A_CALL))
+        fields.note("name", f"is {name!r}, and {own} are what functions are told of their call; choose another")
     return StepDefinition(
-        key=fields.text("name"),
+        key=name,
         type=f"@{queue}" if is_outside and not kind.startswith("@") else kind,
         method=OUTSIDE if is_outside else command,
         parameters={"command": command} if is_outside else {},

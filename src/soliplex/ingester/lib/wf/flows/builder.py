@@ -19,7 +19,7 @@ from soliplex.ingester.lib.wf.definitions import (
     workflow_from_steps,
 )
 from soliplex.ingester.lib.wf.flows import calling
-from soliplex.ingester.lib.wf.flows.flow import USUAL_TIMEOUT, Seconds, check_step_name, step_names
+from soliplex.ingester.lib.wf.flows.flow import USUAL_TIMEOUT, Seconds, check_attempts, check_step_name, step_names
 from soliplex.ingester.lib.wf.operations.definitions import (
     delete_definition,
     newest_of_all,
@@ -78,7 +78,7 @@ class FlowBuilder:
         if await newest_with_drafts(slug) is not None:
             raise ConflictError(f"there is a flow {slug!r} already; delete it first, or choose another slug")
         seconds = None if timeout is None else check_duration("timeout", timeout).total_seconds()
-        meta: dict[str, JsonValue] = {BUILT: {"max_attempts": _attempts(max_attempts), "timeout": seconds}}
+        meta: dict[str, JsonValue] = {BUILT: {"max_attempts": check_attempts(max_attempts), "timeout": seconds}}
         await save_workflow(WorkflowDefinition(id=slug, name=slug, steps=(), meta=meta), is_draft=True)
         return await FlowBuilder.get_flow(slug)
 
@@ -108,7 +108,7 @@ class FlowBuilder:
             key=step,
             method=calling.CALL,
             type="flow",
-            retries=_attempts(usual["max_attempts"] if max_attempts is None else max_attempts),
+            retries=check_attempts(usual["max_attempts"] if max_attempts is None else max_attempts),
             parameters={} if command is None else {calling.FUNCTION: _address(command)},
             depends_on=step_names("depends_on", depends_on),
             map=_is_map(step_type, initial_tasks),
@@ -175,12 +175,6 @@ def checked_slug(field: str, slug: object) -> str:
     if not isinstance(slug, str) or not _SLUG.fullmatch(slug):
         raise InvalidInputError(field, f"is {slug!r}; begin with a letter or _, go on with letters, digits or _")
     return slug
-
-
-def _attempts(number: int) -> int:
-    if number < 1:
-        raise InvalidInputError("max_attempts", f"is {number}; give at least 1")
-    return number
 
 
 def _is_map(step_type: str, initial_tasks: int | None) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from soliplex.ingester.lib.models import LifeCycleEvent, WorkflowRun
 from soliplex.ingester.lib.models.statements import to_json
-from soliplex.ingester.lib.wf.definitions import StepDefinition
+from soliplex.ingester.lib.wf.definitions import NAMES_OF_A_CALL, StepDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, imported, kept, parameters_of
 from soliplex.ingester.lib.wf.operations.payloads import value_of
@@ -32,9 +32,8 @@ COMMAND: Final = f"{_HERE}.execute_command"
 ENDED: Final = f"{_HERE}.tell_end"
 FUNCTION: Final = "function"
 """The parameter of a step that holds the address of its function. Without it, the run carries a token."""
-OF_A_CALL: Final = frozenset({"item", "state", "answer", "context"})
+OF_A_CALL: Final = NAMES_OF_A_CALL - {"input"}
 """What is known of a call without looking up what other steps gave."""
-OWN_NAMES: Final = OF_A_CALL | {"input"}
 
 
 async def call_function(
@@ -108,7 +107,7 @@ def arguments_of(function: Function, step: str, known: Mapping[str, Any]) -> dic
     wanted = parameters_of(function)
     missing = [name for name, is_optional in wanted.items() if name not in known and not is_optional]
     if missing:
-        there = ", ".join(sorted(known.keys() - OWN_NAMES)) or "nothing"
+        there = ", ".join(sorted(known.keys() - NAMES_OF_A_CALL)) or "nothing"
         raise PermanentError(
             f"step {step!r} asks for {', '.join(missing)}: no step that it depends on, and no key of the run's input; "
             f"known are: {there}"

@@ -52,6 +52,14 @@ class Executor:
         return await _start(definition, input, token, key=key, priority=priority, start_at=start_at, deadline=deadline)
 
     @staticmethod
+    async def save(workflow: Startable) -> str:
+        """Store a flow without starting it, and give its slug, by which subflows, schedules and commands find it."""
+        definition, _ = await _definition_of(workflow)
+        if not isinstance(workflow, str):
+            await operations.save_workflow(definition)
+        return definition.id
+
+    @staticmethod
     async def status(run_id: int) -> Run:
         """The run as it is now."""
         return await run_of(run_id)
@@ -61,10 +69,13 @@ class Executor:
         """The run once it is over. TimeoutError: it was not, within so many seconds."""
         limit = None if timeout is None else check_duration("timeout", timeout).total_seconds()
         pause = FIRST_LOOK
-        async with asyncio.timeout(limit):
-            while not (await status_of(run_id)).is_final:
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, LONGEST_PAUSE)
+        try:
+            async with asyncio.timeout(limit):
+                while not (await status_of(run_id)).is_final:
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, LONGEST_PAUSE)
+        except TimeoutError as exc:
+            raise TimeoutError(f"run {run_id} is not over after {limit:g} s; it goes on") from exc
         return await run_of(run_id)
 
     @staticmethod
@@ -161,6 +172,8 @@ def _check_functions(flow: WorkflowDefinition, functions: Mapping[str, Function]
     if unknown := functions.keys() - set(keys):
         raise NotFoundError("step", min(unknown))
     missing = [step.key for step in flow.steps if _needs_function(step) and step.key not in functions]
+    if wrong := [name for name, each in functions.items() if not callable(each)]:
+        raise InvalidInputError(f"step_functions[{wrong[0]!r}]", f"is {functions[wrong[0]]!r}; give a function")
     if missing:
         raise InvalidInputError("step_functions", f"has no function for {', '.join(missing)}; give one for each step")
 

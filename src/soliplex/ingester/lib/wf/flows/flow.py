@@ -30,6 +30,7 @@ from soliplex.ingester.lib.wf.conditions import Condition, Repeat
 from soliplex.ingester.lib.wf.definitions import (
     ANY_NUMBER,
     ATTEMPTS_IN_JSON,
+    NAMES_OF_A_CALL,
     StepDefinition,
     WorkflowDefinition,
     workflow_from_steps,
@@ -89,8 +90,8 @@ class FlowStep:
 
 def check_step_name(field: str, name: str) -> None:
     """Refuse a name by which functions ask for something else: what the step gave could not be asked for."""
-    if name in calling.OWN_NAMES:
-        own = ", ".join(sorted(calling.OWN_NAMES))
+    if name in NAMES_OF_A_CALL:
+        own = ", ".join(sorted(NAMES_OF_A_CALL))
         raise InvalidInputError(
             field, f"is {name!r}, and {own} are what functions are told of their call; choose another"
         )
@@ -100,7 +101,16 @@ def step_names(field: str, names: Sequence[str]) -> tuple[str, ...]:
     """The names of steps. One text in place of a list would be taken for its letters."""
     if isinstance(names, str):
         raise InvalidInputError(field, f"is {names!r}; give a list of steps, such as [{names!r}]")
+    if wrong := [each for each in names if not isinstance(each, str)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(field, f"holds {wrong[0]!r}; give the names of steps, as texts")
     return tuple(names)
+
+
+def check_attempts(number: object) -> int:
+    """Refuse what is no number of attempts."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidInputError("max_attempts", f"is {number!r}; give a whole number of at least 1")
+    return number
 
 
 class Flow:
@@ -116,7 +126,7 @@ class Flow:
     ) -> None:
         self.slug = slug
         self.title = title or slug
-        self._max_attempts = max_attempts
+        self._max_attempts = check_attempts(max_attempts)
         self._timeout = timeout
         self._steps: dict[str, FlowStep] = {}
         self._made: WorkflowDefinition | None = None
@@ -154,6 +164,8 @@ class Flow:
         if not name or name == "<lambda>":
             raise InvalidInputError("name", f"is missing: {function!r} has none; give one (`name=…`)")
         check_step_name("name", name)
+        if not callable(function):  # pyright: ignore[reportUnnecessaryComparison]  users may err
+            raise InvalidInputError(name, f"is {function!r}; give a function")
         if name in self._steps:
             raise InvalidInputError("name", f"there is a step {name!r} in flow {self.slug!r} already; choose another")
         edges = step_names("depends_on", options.get("depends_on") or ())
@@ -199,6 +211,12 @@ class Flow:
             self, input, key=key, priority=priority, start_at=start_at, deadline=deadline
         )
 
+    async def save(self) -> str:
+        """Store the flow without starting it, and give its slug: `Subflow` and schedules find it by that."""
+        from soliplex.ingester.lib.wf.flows.executor import Executor  # noqa: PLC0415  as above
+
+        return await Executor.save(self)
+
     async def call(self, input: Any = None, *, signals: Mapping[str, Any] | None = None) -> dict[str, Any]:  # noqa: A002
         """What a run would give, by calling the functions one after the other in memory: for tests.
 
@@ -210,7 +228,7 @@ class Flow:
 
     def edges_of(self, step: FlowStep) -> tuple[str, ...]:
         """The steps that this one depends on: those that it names, that it maps over, or that its parameters name."""
-        named = [name for name in parameters_of(step.function) if name in self._steps and name not in calling.OWN_NAMES]
+        named = [name for name in parameters_of(step.function) if name in self._steps and name not in NAMES_OF_A_CALL]
         over = [step.over] if step.over in self._steps else []
         return tuple(dict.fromkeys([*over, *step.depends_on, *named]))
 
@@ -224,7 +242,7 @@ class Flow:
             key=step.name,
             method=calling.CALL_WITH_ITEM if asks_for_little else calling.CALL,
             type="flow",
-            retries=self._max_attempts if step.max_attempts is None else step.max_attempts,
+            retries=self._max_attempts if step.max_attempts is None else check_attempts(step.max_attempts),
             parameters={calling.FUNCTION: address} if address is not None else {},
             depends_on=self.edges_of(step),
             map=mapped,
@@ -241,6 +259,8 @@ class Flow:
 
 
 def _condition(step: str, field: str, text: str | None) -> Condition | None:
+    if text is not None and not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  users may err
+        raise InvalidInputError(f"{step}.{field}", f"is {text!r}; give a condition as a text")
     try:
         return None if text is None else Condition.parse(text)
     except ValueError as exc:
@@ -250,13 +270,19 @@ def _condition(step: str, field: str, text: str | None) -> Condition | None:
 def _repeat(step: FlowStep) -> Repeat | None:
     if step.repeat is None:
         return None
-    unknown = step.repeat.keys() - {"until", "max", "delay"}
-    if unknown or not {"until", "max"} <= step.repeat.keys():
+    if (
+        not isinstance(step.repeat, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]  users may err
+        or step.repeat.keys() - {"until", "max", "delay"}
+        or not {"until", "max"} <= step.repeat.keys()
+    ):
         raise InvalidInputError(f"{step.name}.repeat", "give `until`, `max` and, if calls are to wait, `delay`")
+    most = step.repeat["max"]
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise InvalidInputError(f"{step.name}.repeat.max", f"is {most!r}; give a whole number of at least 1")
     until = _condition(step.name, "repeat.until", step.repeat["until"])
     assert until is not None
     delay = check_duration("delay", step.repeat.get("delay", 0.0))
-    return Repeat(until=until, max=step.repeat["max"], delay=delay)
+    return Repeat(until=until, max=most, delay=delay)
 
 
 def _max_failures(step: FlowStep) -> int | None:

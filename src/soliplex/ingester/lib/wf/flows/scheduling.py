@@ -6,10 +6,11 @@ from typing import Any
 
 from soliplex.ingester.lib.models import Schedule
 from soliplex.ingester.lib.wf import operations
+from soliplex.ingester.lib.wf.flows.executor import Executor, Startable
 
 
 async def schedule(
-    slug: str,
+    slug: Startable,
     cron: str,
     input: Any = None,  # noqa: A002  as everywhere
     *,
@@ -21,7 +22,9 @@ async def schedule(
 
     The schedule is called `name`, by default like the flow. A due time that passes while no worker is there is counted
     as missed; with `catch_up`, the flow is started once, late.
+    A flow or class that is given in place of a slug is stored, so that any worker finds it.
     """
+    slug = await Executor.save(slug)
     return await operations.add_schedule(name or slug, slug, cron, time_zone=time_zone, input=input, catch_up=catch_up)
 
 

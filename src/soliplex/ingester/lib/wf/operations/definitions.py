@@ -15,7 +15,7 @@ from soliplex.ingester.lib.models.transactions import Link, Row, Script, datetim
 from soliplex.ingester.lib.pieces import LARGEST_PAGE
 from soliplex.ingester.lib.wf.catalog import chosen_ids, get_registry
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
-from soliplex.ingester.lib.wf.errors import DefinitionError
+from soliplex.ingester.lib.wf.errors import DefinitionError, UnknownDefinitionError, nearest_names
 from soliplex.ingester.lib.wf.sql import SQL
 from soliplex.ingester.lib.wf.stored import stored
 from soliplex.ingester.lib.wf.stored_form import (
@@ -162,10 +162,22 @@ async def find_workflow(workflow_id: str) -> WorkflowDefinition:
         return known
     rows = await Database.read(SQL.newest_definition(kind=DefinitionKind.WORKFLOW.value, slug=workflow_id))
     if not rows or rows[0]["content"] is None:
-        return get_registry().workflow(workflow_id)  # says what is not there, and what has a similar name
+        return await _not_there(workflow_id)
     found = _stored_workflow(rows[0])
     _known[Database.identity(), workflow_id, rows[0]["hash"]] = rows[0]["id"]
     return found
+
+
+async def _not_there(workflow_id: str) -> WorkflowDefinition:
+    """Say what is not there, and what has a similar name, in files or stored."""
+    try:
+        return get_registry().workflow(workflow_id)
+    except UnknownDefinitionError as exc:
+        slugs = [row["slug"] for row in await Database.read(SQL.slugs_of_stored_workflows(limit=LARGEST_PAGE))]
+        near = nearest_names(workflow_id, slugs)
+        if exc.nearest or not near:
+            raise
+        raise UnknownDefinitionError("workflow", workflow_id, near) from None
 
 
 async def all_workflows() -> list[WorkflowDefinition]:

@@ -41,6 +41,13 @@ SELECT d.id, d.slug, d.version, d.content FROM definition d
                       AND later.version > d.version AND NOT later.is_draft)
  ORDER BY d.slug LIMIT :limit;
 
+-- :name slugs_of_stored_workflows
+SELECT d.slug FROM definition d
+ WHERE d.kind = 'workflow' AND d.content IS NOT NULL AND NOT d.is_draft
+   AND NOT EXISTS (SELECT 1 FROM definition later WHERE later.kind = 'workflow' AND later.slug = d.slug
+                      AND later.version > d.version AND NOT later.is_draft)
+ ORDER BY d.slug LIMIT :limit;
+
 -- :name newest_with_drafts
 SELECT id, version, content, is_draft, has_events FROM definition
  WHERE kind = :kind AND slug = :slug ORDER BY version DESC LIMIT 1;
