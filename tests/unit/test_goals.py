@@ -191,6 +191,14 @@ def _nested(depth: int) -> list[dict[str, Any]]:
         ([{"id": "a", "depends_on": ["c"]}], "'c'"),
         ([{"id": "a"}, {"id": "a"}], "twice"),
         ([{"id": "1 a"}], "begin with a letter"),
+        (
+            [{"id": "goal"}],
+            r"tasks\[0\].id: is 'goal', and answer, context, functions, goal, input, item, state, task are",
+        ),
+        ([{"id": "a", "timeout": float("nan")}], r"tasks\[0\].timeout: is nan; give a number of seconds"),
+        ([{"id": "a", "timeout": 10**12}], "is 1000000000000; give a number of seconds"),
+        ([{"id": "a", "max_attempts": 1.5}], r"tasks\[0\].max_attempts: is 1.5; give a whole number"),
+        ([{"id": "a", "max_attempts": 2**31}], "is 2147483648; give a whole number"),
         (_nested(11), "nested more than 10 deep"),
     ],
 )

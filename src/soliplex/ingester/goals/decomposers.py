@@ -21,6 +21,7 @@ from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.statements import to_json
 from soliplex.ingester.lib.models.transactions import Script
+from soliplex.ingester.lib.storable import unstorable_in
 from soliplex.ingester.lib.wf.flows.functions import address_of
 from soliplex.ingester.lib.wiring import current_wiring
 
@@ -145,6 +146,8 @@ def check_goal(goal: object) -> None:
         raise GoalError("goal", f"is {goal!r}; give a text that says what is to be done")
     if not goal.strip():
         raise GoalError("goal", "is empty; say what is to be done")
+    if problem := unstorable_in(goal):
+        raise GoalError("goal", f"must not hold {problem}")
 
 
 async def decomposed(goal: str, decomposer: Decomposer, *, timeout: float) -> Any:  # noqa: ASYNC109  of the decomposer

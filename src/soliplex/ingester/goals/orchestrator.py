@@ -255,9 +255,9 @@ async def executed(new: NewGoal, *, timeout: float, max_parallel: int | None = N
 def _config(max_parallel: int | None) -> WorkerConfig:
     if max_parallel is None:
         return WorkerConfig.from_settings(current_wiring().settings, step_patience=0)
-    if max_parallel < 1:
-        raise GoalError("max_parallel", f"is {max_parallel}; give at least 1")
-    return WorkerConfig(consumers={CATCH_ALL: max_parallel})
+    if isinstance(max_parallel, bool) or not isinstance(max_parallel, int) or max_parallel < 1:  # pyright: ignore[reportUnnecessaryIsInstance]  users may err
+        raise GoalError("max_parallel", f"is {max_parallel!r}; give a whole number of at least 1")
+    return WorkerConfig(consumers={CATCH_ALL: max_parallel}, step_patience=0)
 
 
 def goal_workflow(*, is_local: bool) -> WorkflowDefinition:

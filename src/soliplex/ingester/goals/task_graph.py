@@ -17,12 +17,16 @@ from typing import Any, Final, TypedDict, cast
 from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import graph
+from soliplex.ingester.lib.wf.definitions import ANY_NUMBER, NAMES_OF_A_CALL
 from soliplex.ingester.lib.wf.errors import CycleError, DefinitionError
+from soliplex.ingester.lib.wf.flows.functions import TOKEN
+from soliplex.ingester.lib.wf.reading import LONGEST_DURATION
 
 GATHER: Final = "gather"
 """The kind of a task that has subtasks."""
 MOST_TASKS: Final = 5_000
 _ID: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_OWN_NAMES: Final = NAMES_OF_A_CALL | {"task", "goal", TOKEN}
 _KEYS: Final = frozenset({"id", "description", "depends_on", "subtasks", "kind", "params", "timeout", "max_attempts"})
 
 
@@ -125,6 +129,11 @@ def _lay_one(
     laid: dict[str, PlannedTask],
     deepest: int,
 ) -> None:
+    if name in _OWN_NAMES:
+        own = ", ".join(sorted(_OWN_NAMES))
+        raise GoalError(
+            f"{where}.id", f"is {name!r}, and {own} are what functions are told of their call; choose another"
+        )
     if name in laid:
         raise GoalError(where, f"its id {name!r} is that of another task")
     if len(laid) >= MOST_TASKS:
@@ -177,14 +186,17 @@ def _number(task: Mapping[str, Any], key: str, where: str) -> float | None:
     value = task.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise GoalError(f"{where}.{key}", f"is {_shown(value)}; give a positive number")
+    longest = LONGEST_DURATION.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= longest:
+        raise GoalError(f"{where}.{key}", f"is {_shown(value)}; give a number of seconds, up to {longest:.0f}")
     return float(value)
 
 
 def _attempts(task: Mapping[str, Any], where: str) -> int | None:
-    value = _number(task, "max_attempts", where)
-    return None if value is None else int(value)
+    value = task.get("max_attempts")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= ANY_NUMBER):
+        raise GoalError(f"{where}.max_attempts", f"is {_shown(value)}; give a whole number from 1 to {ANY_NUMBER}")
+    return value
 
 
 def _full(parent: str | None, name: str) -> str:

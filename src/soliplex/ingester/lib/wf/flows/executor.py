@@ -13,10 +13,10 @@ from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations
-from soliplex.ingester.lib.wf.definitions import StepDefinition, WorkflowDefinition
+from soliplex.ingester.lib.wf.definitions import ANY_NUMBER, StepDefinition, WorkflowDefinition
 from soliplex.ingester.lib.wf.flows import calling
 from soliplex.ingester.lib.wf.flows.classes import Workflow, definition_of_class
-from soliplex.ingester.lib.wf.flows.flow import Flow, Seconds
+from soliplex.ingester.lib.wf.flows.flow import Flow, Seconds, whole_number
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, forget, keep
 from soliplex.ingester.lib.wf.flows.runs import Run, RunFailed, run_of, status_of
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics
@@ -69,12 +69,15 @@ class Executor:
         """The run once it is over. TimeoutError: it was not, within so many seconds."""
         limit = None if timeout is None else check_duration("timeout", timeout).total_seconds()
         pause = FIRST_LOOK
+        within = asyncio.timeout(limit)
         try:
-            async with asyncio.timeout(limit):
+            async with within:
                 while not (await status_of(run_id)).is_final:
                     await asyncio.sleep(pause)
                     pause = min(pause * 1.5, LONGEST_PAUSE)
         except TimeoutError as exc:
+            if not within.expired():
+                raise
             raise TimeoutError(f"run {run_id} is not over after {limit:g} s; it goes on") from exc
         return await run_of(run_id)
 
@@ -161,6 +164,7 @@ async def _start(
     start_at: datetime | None = None,
     deadline: datetime | None = None,
 ) -> int:
+    whole_number("priority", priority, least=-ANY_NUMBER)
     params = {TOKEN: token} if token is not None else None
     run = operations.NewRun(input={} if given is None else given, key=key, params=params)
     started = await operations.start_run(definition, None, run, priority=priority, start_at=start_at, deadline=deadline)

@@ -108,8 +108,13 @@ def step_names(field: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def check_attempts(number: object) -> int:
     """Refuse what is no number of attempts."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidInputError("max_attempts", f"is {number!r}; give a whole number of at least 1")
+    return whole_number("max_attempts", number)
+
+
+def whole_number(field: str, number: object, *, least: int = 1) -> int:
+    """Refuse what is no number, or one that is too small, or that a database could not store."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= ANY_NUMBER:
+        raise InvalidInputError(field, f"is {number!r}; give a whole number from {least} to {ANY_NUMBER}")
     return number
 
 
@@ -276,9 +281,7 @@ def _repeat(step: FlowStep) -> Repeat | None:
         or not {"until", "max"} <= step.repeat.keys()
     ):
         raise InvalidInputError(f"{step.name}.repeat", "give `until`, `max` and, if calls are to wait, `delay`")
-    most = step.repeat["max"]
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise InvalidInputError(f"{step.name}.repeat.max", f"is {most!r}; give a whole number of at least 1")
+    most = whole_number(f"{step.name}.repeat.max", step.repeat["max"])
     until = _condition(step.name, "repeat.until", step.repeat["until"])
     assert until is not None
     delay = check_duration("delay", step.repeat.get("delay", 0.0))
@@ -288,4 +291,4 @@ def _repeat(step: FlowStep) -> Repeat | None:
 def _max_failures(step: FlowStep) -> int | None:
     if not step.tolerant:
         return None
-    return ANY_NUMBER if step.max_failures is None else step.max_failures
+    return ANY_NUMBER if step.max_failures is None else whole_number("max_failures", step.max_failures, least=0)
