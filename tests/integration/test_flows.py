@@ -307,7 +307,7 @@ async def test_what_is_wrong_with_a_flow_is_refused_by_name(database: None) -> N
         await Executor.execute_dynamic("made")
     with pytest.raises(InvalidInputError, match=r"step_functions\['a'\]: is 5; give a function"):
         await Executor.execute_dynamic("made", {}, {"a": 5})  # pyright: ignore[reportArgumentType]  refused
-    with pytest.raises(InvalidInputError, match="max_attempts: is '3'; give a whole number from 1"):
+    with pytest.raises(InvalidInputError, match="max_attempts: is '3'; give a whole number of at least 1"):
         await FlowBuilder.add_step("made", "b", max_attempts="3")  # pyright: ignore[reportArgumentType]  refused
     with pytest.raises(InvalidInputError, match="priority: is 'high'"):
         await lengths.start(TEXT, priority="high")  # pyright: ignore[reportArgumentType]  refused
@@ -352,13 +352,16 @@ def test_an_option_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"max_attempts": 0}, "max_attempts: is 0; give a whole number from 1"),
+        ({"max_attempts": 0}, "max_attempts: is 0; give a whole number of at least 1"),
         ({"max_attempts": "3"}, "max_attempts: is '3'"),
-        ({"max_attempts": 2**31}, "max_attempts: is 2147483648; give a whole number from 1 to 2147483647"),
+        (
+            {"max_attempts": 2**31},
+            "max_attempts: is 2147483648; give a whole number of at least 1, and at most 2147483647",
+        ),
         ({"depends_on": [print]}, "depends_on: holds <built-in function print>; give the names of steps"),
         ({"when": 5}, "only.when: is 5; give a condition as a text"),
         ({"repeat": 3}, "only.repeat: give `until`, `max`"),
-        ({"repeat": {"until": "true", "max": "3"}}, "only.repeat.max: is '3'; give a whole number from 1"),
+        ({"repeat": {"until": "true", "max": "3"}}, "only.repeat.max: is '3'; give a whole number of at least 1"),
     ],
 )
 def test_an_option_of_another_type_is_refused(options: dict[str, Any], problem: str) -> None:

@@ -67,6 +67,7 @@ async def _running(settings: Settings, *, with_worker: bool) -> AsyncGenerator[t
         loop_delay_measured(),
         _working(settings, with_worker=with_worker) as worker,
         _feeding() as feed,
+        _announcing(settings, feed),
     ):
         yield worker, feed
 
@@ -148,6 +149,19 @@ async def _feeding() -> AsyncGenerator[ChangeFeed]:
     finally:
         stopping.set()
         await closing
+
+
+@asynccontextmanager
+async def _announcing(settings: Settings, feed: ChangeFeed) -> AsyncGenerator[None]:
+    """Events for whoever LISTENs, if the settings name a channel."""
+    channel, is_on = settings.orchestrator_notifications_channel, settings.orchestrator_notifications_enabled
+    if channel is None or not (is_on and settings.orchestrator_notifications_real_time):
+        yield
+        return
+    from soliplex.ingester.goals.announcing import announced  # noqa: PLC0415  few servers do
+
+    async with announced(channel, feed):
+        yield
 
 
 @contextmanager

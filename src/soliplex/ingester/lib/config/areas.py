@@ -566,3 +566,7 @@ class OrchestratorSettings(BaseSettings):
     orchestrator_notifications_real_time: bool = Field(
         default=True, description="Tell listeners at once; otherwise recent events are told when they are asked for."
     )
+    orchestrator_notifications_channel: Text | None = Field(
+        default=None,
+        description="Channel of PostgreSQL on which servers tell events by NOTIFY, such as `soliplex_events`.",
+    )

@@ -114,7 +114,9 @@ def check_attempts(number: object) -> int:
 def whole_number(field: str, number: object, *, least: int = 1) -> int:
     """Refuse what is no number, or one that is too small, or that a database could not store."""
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= ANY_NUMBER:
-        raise InvalidInputError(field, f"is {number!r}; give a whole number from {least} to {ANY_NUMBER}")
+        raise InvalidInputError(
+            field, f"is {number!r}; give a whole number of at least {least}, and at most {ANY_NUMBER}"
+        )
     return number
 
 
