@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from soliplex.ingester.lib import scratch
 from soliplex.ingester.lib.rag import indexes
 from soliplex.ingester.lib.rag.fencing import SoleWriter
 from soliplex.ingester.lib.rag.opening import open_rag
@@ -72,6 +76,38 @@ async def test_indexes_follow_what_is_written(db: Path) -> None:
     assert {index.num_segments for index in merged.values()} == {1}
     assert {index.num_unindexed_rows for index in merged.values()} == {0}
     assert len(await search(db, "only3x4x19", embed, kind=SearchKind.TEXT)) == 1
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files that nobody else uses, in a process that has no folder of its own yet."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for kept in (scratch._common, scratch.own_folder):
+        kept.cache_clear()
+    yield folder
+    for kept in (scratch._common, scratch.own_folder):
+        kept.cache_clear()
+
+
+async def test_what_lance_leaves_of_an_index_is_in_the_folder_that_goes_with_the_process(
+    db: Path, temporary: Path
+) -> None:
+    scratch.lend_folder()
+    lent = Path(os.environ["TMPDIR"])
+    shutil.rmtree(lent)  # as systems do that remove what is old
+    for documents in commits(4):
+        await write_documents(db, IDENTITY, documents, fence=SoleWriter())
+    assert "vector_idx" in await states(db)
+    assert names_in(lent) != []
+    assert names_in(temporary) == [lent.parent.name]
+    assert tempfile.gettempdir() == str(temporary)
 
 
 async def test_the_index_finds_what_comparing_all_vectors_finds(db: Path) -> None:

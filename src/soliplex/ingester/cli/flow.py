@@ -140,8 +140,10 @@ async def run(
 async def _at_work() -> AsyncGenerator[None]:
     """A worker in this process, for the time of the block."""
     from soliplex.ingester.lib.config import get_settings
+    from soliplex.ingester.lib.scratch import lend_folder
     from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, at_work
 
+    lend_folder()
     settings = get_settings()
     worker = Worker(WorkerConfig.from_settings(settings, step_patience=0))
     async with at_work(worker, stop_timeout=settings.worker_stop_timeout_seconds):

@@ -88,11 +88,13 @@ def _app(*, with_worker: bool) -> FastAPI:
     from soliplex.ingester.lib.config import get_settings
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.lib.rag.opening import import_early
+    from soliplex.ingester.lib.scratch import lend_folder
     from soliplex.ingester.server import create_app
     from soliplex.ingester.server.sites import Served
 
     settings = get_settings()
     configure_logging(settings, takes_printed=True)
+    lend_folder()
     if settings.do_rag:
         import_early()  # searches need it too, not only a worker: a later import would stop the event loop
     served = Served(os.environ.get(_HOST), behind_proxy=_BEHIND_PROXY in os.environ)

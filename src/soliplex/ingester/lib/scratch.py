@@ -7,6 +7,9 @@ own in there, and holds a lock on a file beside it for as long as it lives:
     /tmp/soliplex-1000/3f2a…/         office-x7/, parse-k2/, and whatever docling, LibreOffice and others put there
 
 Whoever can take a lock removes the folder: the worker after it ended a process, and every new process.
+
+Processes that read documents have all of their temporary files there. A program that runs a worker lends its folder to
+libraries alone, which look for it in the environment: LanceDB leaves a folder behind for each vector index it makes.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from uuid import uuid4
 _log = logging.getLogger(__name__)
 
 CALL: Final = f"{__name__}.call"
+_TMPDIR: Final = "TMPDIR"
+_NAME: Final = f"soliplex-{os.getuid()}"
 
 
 def call(function: str, arguments: Mapping[str, Any]) -> Any:
@@ -63,13 +68,32 @@ def _use_own_folder() -> None:
     """Let all temporary files of this process, and of those it starts, go into a folder of its own."""
     if folder := own_folder():
         tempfile.tempdir = str(folder)
-        os.environ["TMPDIR"] = str(folder)
+        os.environ[_TMPDIR] = str(folder)
+
+
+def lend_folder() -> None:
+    """Let libraries that are not written in Python put their temporary files into the folder of this process.
+
+    For programs of ours only: a process of others may want to keep what the programs it starts put into TMPDIR.
+    """
+    if folder := own_folder():
+        tempfile.gettempdir()  # remembered from now on: Python's own temporary files stay where they were
+        os.environ[_TMPDIR] = str(folder)
+
+
+def renew_folder() -> None:
+    """Make the folder that was lent anew, if somebody has tidied it away: systems remove what is old in /tmp."""
+    folder = Path(os.environ.get(_TMPDIR, os.curdir))
+    if folder.parent.name == _NAME:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @cache
 def _common() -> Path:
     """The folder of this user's folders; found once, before the process has one of its own."""
-    return Path(tempfile.gettempdir()) / f"soliplex-{os.getuid()}"
+    folder = Path(tempfile.gettempdir())
+    # The child of a program that has lent its folder has its own beside that, not in it, where it would be removed too.
+    return folder.parent if folder.parent.name == _NAME else folder / _NAME
 
 
 def _made(common: Path) -> Path:

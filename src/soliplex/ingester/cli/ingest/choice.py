@@ -39,6 +39,9 @@ Server = Annotated[
 async def open_target(server: str | None, tell: Callable[[str], None]) -> AsyncGenerator[Installation]:
     """The server of this address, or without one this installation, for the time of the block."""
     from soliplex.ingester.installation.which_installation import open_installation
+    from soliplex.ingester.lib.scratch import lend_folder
 
+    if server is None:
+        lend_folder()
     async with open_installation(server, tell=tell) as installation:
         yield installation

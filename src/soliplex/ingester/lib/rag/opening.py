@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.rag.folder import rag_folder
 from soliplex.ingester.lib.rag.lance_words import lance_in_words
+from soliplex.ingester.lib.scratch import renew_folder
 from soliplex.ingester.lib.wf.errors import PermanentError
 
 CLIENT: Final = "haiku.rag.client.client"
@@ -238,6 +239,7 @@ async def imported(module: str) -> Any:
     Not quite: loading a large library in C keeps all threads waiting for a while. A process that others wait for
     imports early (`import_early`).
     """
+    renew_folder()  # whoever asks is about to use it, and Lance panics where the folder is gone
     if module not in _imported:  # not sys.modules, which also has those whose import is under way
         _imported[module] = await asyncio.to_thread(_import, module)
     return _imported[module]
