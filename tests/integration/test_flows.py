@@ -136,6 +136,46 @@ async def test_a_function_may_be_whatever_can_be_called(database: None) -> None:
         await FlowBuilder.add_step("built", "state")
 
 
+async def test_a_function_says_how_far_it_has_come_and_a_step_of_that_name_comes_first(database: None) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    flow, named = Flow("slow"), Flow("named")
+
+    @flow.step
+    async def convert(progress: Any) -> None:
+        progress(0.5, "half")
+        begun.set()
+        await go_on.wait()
+
+    @flow.map_step(over="pages")
+    def page(item: int, progress: Any) -> int:
+        progress(1.0)
+        return item
+
+    @named.step(name="progress")
+    def first() -> int:
+        return 3
+
+    @named.step
+    def last(progress: int) -> int:
+        return progress + 1
+
+    go_on.set()
+    assert await flow.call({"pages": [1, 2]}) == {"convert": None, "page": [1, 2]}
+    begun.clear()
+    go_on.clear()
+    async with working():
+        run_id = await flow.start({"pages": [1, 2]})
+        async with asyncio.timeout(120):
+            await begun.wait()
+        told = "SELECT progress FROM runstep WHERE workflow_step_name = 'convert' AND progress IS NOT NULL"
+        await until(lambda: rows_of(told))
+        ((progress,),) = await rows_of(told)
+        assert "half" in str(progress)
+        go_on.set()
+        assert (await Executor.wait(run_id, timeout=120)).output == {"convert": None, "page": [1, 2]}
+        assert (await Executor.wait(await named.start(), timeout=120)).output == {"last": 4}
+
+
 async def test_functions_that_only_this_process_has_are_found_by_the_slug_of_their_flow(database: None) -> None:
     """By a subflow, by a schedule, by whoever starts the flow by its slug: such runs carry no token."""
     inside, outside = Flow("inside"), Flow("outside")

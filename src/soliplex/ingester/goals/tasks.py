@@ -18,9 +18,10 @@ from soliplex.ingester.goals.errors import GoalError
 from soliplex.ingester.goals.rules import ON_DOCUMENTS
 from soliplex.ingester.goals.task_graph import GATHER, PlannedTask, TaskGraph
 from soliplex.ingester.lib.wf.definitions import ATTEMPTS_IN_JSON, StepDefinition
-from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
+from soliplex.ingester.lib.wf.flows.calling import arguments_of, called, with_progress
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, imported, keep, kept
 from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
+from soliplex.ingester.lib.wf.progress import progress_of_this_call
 
 EXECUTE: Final = f"{__name__}.execute_task"
 SHIPPED: Final = "soliplex.ingester.goals.shipped"
@@ -138,4 +139,5 @@ async def execute_task(
     )
     known = {name: value for name, value in input.items() if name != TOKEN}
     own = {"state": state, "answer": answer, "context": step_context, "input": known, "task": given["task"]}
-    return await called(function, arguments_of(function, step_def.key, {**known, **own}))
+    at_hand = with_progress(function, {**known, **own}, progress_of_this_call)
+    return await called(function, arguments_of(function, step_def.key, at_hand))

@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Any, Final, Never
 
 from soliplex.ingester.lib.errors import InvalidInputError
+from soliplex.ingester.lib.log_facts import working_on
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.statements import Json
 from soliplex.ingester.lib.models.transactions import Script
@@ -27,11 +28,13 @@ from soliplex.ingester.lib.storable import see_storable_text
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.handlers import provide
 from soliplex.ingester.lib.wf.sql import SQL
+from soliplex.ingester.lib.wf.underway import Underway
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from soliplex.ingester.lib.wiring import current_wiring
 
 LONGEST_TEXT: Final = 500
 BETWEEN_WRITES: Final = 1.0
+_NOT_APART: Final = "a handler that runs in a process of its own cannot ask for `progress`; run it inline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,16 @@ class Progress:
         self._loop.call_soon_threadsafe(self._reports.add, report)
 
     def __reduce__(self) -> Never:
-        raise PermanentError("a handler that runs in a process of its own cannot ask for `progress`; run it inline")
+        raise PermanentError(_NOT_APART)
+
+
+def progress_of_this_call() -> Progress:
+    """How far the step has come whose handler asks here and now, for handlers that call functions of others."""
+    work = working_on.get()
+    step = work.only_step if isinstance(work, Underway) else None
+    if step is None:
+        raise PermanentError(_NOT_APART)
+    return Progress(step, current_wiring().kept(Reports))
 
 
 async def write_reports(reports: Sequence[Report], now: datetime) -> None:

@@ -25,6 +25,11 @@ class Underway:
         """From now on there is nothing to tell: a task that a handler left behind works on none of its steps."""
         self._steps = ()
 
+    @property
+    def only_step(self) -> ClaimedStep | None:
+        """The step, if there is one and not several."""
+        return self._steps[0] if len(self._steps) == 1 else None
+
     def facts(self) -> Facts:
         steps = self._steps
         if not steps:

@@ -8,13 +8,15 @@ input.
     answer     what it waited for, or None
     input      the run's input, and the outputs of the steps that the step depends on
     context    step_name, attempt, item_index, run_id, run_key, workflow_slug
+
+Where none of these is called `progress`, that is a function to say how far the call has come.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from soliplex.ingester.lib.wf.definitions import NAMES_OF_A_CALL, StepDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, imported, kept, parameters_of
 from soliplex.ingester.lib.wf.operations.payloads import value_of
+from soliplex.ingester.lib.wf.progress import progress_of_this_call
 
 _HERE: Final = __name__
 CALL: Final = f"{_HERE}.call_function"
@@ -32,6 +35,7 @@ COMMAND: Final = f"{_HERE}.execute_command"
 ENDED: Final = f"{_HERE}.tell_end"
 FUNCTION: Final = "function"
 """The parameter of a step that holds the address of its function. Without it, the run carries a token."""
+_PROGRESS: Final = "progress"
 OF_A_CALL: Final = NAMES_OF_A_CALL - {"input"}
 """What is known of a call without looking up what other steps gave."""
 
@@ -48,7 +52,8 @@ async def call_function(
     """Call a function that asks for outputs of steps, or for the run's input."""
     own = {"item": item, "state": state, "answer": answer, "context": step_context, "input": input}
     function = _function_of(step_def, step_context, run_params)
-    return await called(function, arguments_of(function, step_def.key, {**input, **own}))
+    known = with_progress(function, {**input, **own}, progress_of_this_call)
+    return await called(function, arguments_of(function, step_def.key, known))
 
 
 async def call_with_item(
@@ -100,6 +105,13 @@ async def tell_end(
     else:
         problem = {"message": error or workflow_run.status_message}
         await called(told.on_failure, {"run_id": workflow_run.id, "error": problem, "context": context})
+
+
+def with_progress(function: Function, known: dict[str, Any], progress: Callable[[], Any]) -> dict[str, Any]:
+    """What is known, and for a function that asks for `progress` in vain, what `progress` gives."""
+    if _PROGRESS in parameters_of(function) and _PROGRESS not in known:
+        known[_PROGRESS] = progress()
+    return known
 
 
 def arguments_of(function: Function, step: str, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from soliplex.ingester.lib.storable import as_storable_json
 from soliplex.ingester.lib.wf.definitions import StepDefinition
 from soliplex.ingester.lib.wf.errors import PermanentError
 from soliplex.ingester.lib.wf.execution import message_of, storable_json
-from soliplex.ingester.lib.wf.flows.calling import arguments_of, called
+from soliplex.ingester.lib.wf.flows.calling import arguments_of, called, with_progress
+from soliplex.ingester.lib.wf.progress import checked_report
 from soliplex.ingester.lib.wf.waiting import Again, Subflow, Wait
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class _Rehearsed:
             "workflow_slug": self._flow.slug,
         }
         own = {"item": item, "state": state, "answer": answer, "context": context, "input": self._known}
-        return await called(self._function, arguments_of(self._function, self._step.key, {**self._known, **own}))
+        known = with_progress(self._function, {**self._known, **own}, lambda: _unheard)
+        return await called(self._function, arguments_of(self._function, self._step.key, known))
 
     def _is_over(self, output: Any, item: Any, calls: int) -> bool:
         repeat = self._step.repeat
@@ -136,3 +138,8 @@ class _Failed:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+def _unheard(fraction: float | None = None, text: str | None = None) -> None:
+    """Nobody watches a rehearsal; what cannot be shown is refused all the same."""
+    checked_report(0, "", fraction, text)
