@@ -128,7 +128,7 @@ def test_it_works_below_the_path_at_which_a_proxy_shows_the_server(chromium: Bro
             expect(page.get_by_role("heading", name="Nothing has been ingested yet")).to_be_visible()
             expect(page.get_by_text("Live", exact=True)).to_be_visible()
             page.get_by_role("link", name="Runs", exact=True).click()
-            expect(page.get_by_text("No run fits")).to_be_visible()
+            expect(page.get_by_text("No run yet")).to_be_visible()
             assert page.url == f"{server.url}/deep/below/ui/#/runs"
             assert visitor.surprises() == []
         assert any("/deep/below/api/v1/events" in url for url in asked)

@@ -7,5 +7,6 @@ import "./markdown";
 import "./plotting";
 import "./regions";
 import "./routing";
+import "./suggestions";
 import "./timeline";
 import "./reading";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bytes, duration, kindOf, nameOf, percent, relative, secondsBetween } from "../src/lib/format";
+import { bytes, duration, folderOf, kindOf, nameOf, percent, relative, secondsBetween } from "../src/lib/format";
 
 test("durations are told in one or two units", () => {
   const told = [0, 0.0004, 0.25, 3.44, 59.4, 125, 3_600, 12_000, 180_000].map(duration);
@@ -29,4 +29,8 @@ test("sizes and names are short", () => {
 test("a document is of the kind that its name says, else its media type", () => {
   const told = [kindOf("/a/menu.DOCX", "application/zip"), kindOf("/a/README", "text/plain"), kindOf("/a.b/c", "application/vnd.x.sheet")];
   assert.deepEqual(told, ["docx", "plain", "sheet"]);
+});
+
+test("documents of one name are told apart by their folders", () => {
+  assert.deepEqual(["a/b/c/index.md", "b/index.md", "index.md", "https://example.org/a/"].map(folderOf), ["b/c", "b", "", "https:/example.org"]);
 });

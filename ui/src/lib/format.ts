@@ -119,6 +119,11 @@ export function kindOf(uri: string, mimeType: string): string {
   return ending?.toLowerCase() ?? mimeType.replace(/^.*[/.]/, "");
 }
 
+/** The last two folders before the name: what tells one `index.md` from the others. */
+export function folderOf(uri: string): string {
+  return uri.replace(/\/+$/, "").split("/").slice(0, -1).filter(Boolean).slice(-2).join("/");
+}
+
 /** The last part of a path or address, by which people know a document. */
 export function nameOf(uri: string): string {
   return uri.replace(/\/+$/, "").split("/").pop() || uri;

@@ -66,11 +66,13 @@ function firstOf(whole: string, wanted: string, from: number): number | null {
 
 function lastOf(whole: string, wanted: string, start: number): number {
   const furthest = start + 3 * wanted.length + 200;
+  // Only so far: in a text of megabytes, what is nowhere would be looked for to its end, by each of its chunks.
+  const near = whole.slice(start, furthest + PROBE);
   for (let left = 0; left + PROBE / 2 <= wanted.length || left === 0; left += PROBE / 2) {
     const probe = wanted.slice(Math.max(0, wanted.length - left - PROBE), wanted.length - left);
     if (!probe) break;
-    const found = whole.indexOf(probe, start);
-    if (found >= 0 && found <= furthest) return Math.min(whole.length, found + probe.length + left);
+    const found = start + near.indexOf(probe);
+    if (found >= start && found <= furthest) return Math.min(whole.length, found + probe.length + left);
   }
   return Math.min(whole.length, start + wanted.length);
 }

@@ -1,5 +1,6 @@
 // Something that is loaded from the server, and loaded again when what it was asked by changes, or the feed tells.
 
+import { ApiError } from "./api";
 import { feed, type Change, type Filter } from "./feed.svelte";
 import { session, wordsFor } from "./session.svelte";
 
@@ -19,6 +20,8 @@ export class Resource<T> {
   /** Null until it has been loaded once; while it is loaded again, what was there before. */
   data: T | null = $state.raw(null);
   error: string | null = $state(null);
+  /** What was asked for does not exist, or not any more: what was there before is out of date, and not shown. */
+  isGone = $state(false);
   loading = $state(false);
   private running: AbortController | null = null;
   private readonly load: (signal: AbortSignal) => Promise<T>;
@@ -47,8 +50,11 @@ export class Resource<T> {
       if (this.running !== running) return;
       this.data = data;
       this.error = null;
+      this.isGone = false;
     } catch (error) {
       if (this.running !== running) return;
+      this.isGone = error instanceof ApiError && error.status === 404;
+      if (this.isGone) this.data = null;
       this.error = wordsFor(error);
     }
     this.loading = false;

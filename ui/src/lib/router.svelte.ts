@@ -1,12 +1,14 @@
 // Where the reader is. The state of a page that is worth a link stands in its address.
 
 import { changed, href, placeOf, type Place, type QueryPatch } from "./routing";
+import { scrolling } from "./scrolling";
 
 class Router {
   place: Place = $state.raw(placeOf(location.hash));
 
   constructor() {
     window.addEventListener("hashchange", () => {
+      scrolling.entered();
       this.place = placeOf(location.hash);
     });
   }
@@ -23,11 +25,23 @@ class Router {
     location.hash = href(path, query);
   }
 
-  /** Changes what stands behind the `?`, without a new entry in the history of the browser. */
+  /** Changes what stands behind the `?`, in place: for what is typed, and for what nobody would go back to. */
   set(patch: QueryPatch): void {
+    this.show(patch, (address) => history.replaceState(history.state, "", address));
+  }
+
+  /** The same as a step of the browser's history: Back leads to the list, the filter or the question before. */
+  choose(patch: QueryPatch): void {
+    this.show(patch, (address) => {
+      if (address === location.hash) return;
+      history.pushState(null, "", address);
+      scrolling.entered();
+    });
+  }
+
+  private show(patch: QueryPatch, enter: (address: string) => void): void {
     const query = changed(this.query, patch);
-    const text = query.toString();
-    history.replaceState(history.state, "", `#${this.path}${text ? `?${text}` : ""}`);
+    enter(href(this.path, Object.fromEntries(query)));
     this.place = { path: this.path, query };
   }
 
