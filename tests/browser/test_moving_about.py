@@ -64,9 +64,9 @@ def test_the_way_to_a_page_a_run_or_a_document_is_typed(visit: Visits, runs: lis
 
     page.keyboard.press("Control+k")
     field.fill("letters/3")
-    expect(page.get_by_role("option", name="Letter 3")).to_be_visible()
+    expect(page.get_by_role("option", name="letters/3.md")).to_be_visible()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Letter 3")
+    expect(page.get_by_role("heading", level=1)).to_have_text("3.md")
 
     page.keyboard.press("Control+k")
     page.keyboard.press("Escape")

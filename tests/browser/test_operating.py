@@ -110,7 +110,7 @@ def test_a_key_is_made_shown_once_and_revoked(visit: Visits, installation: Insta
     other.page.reload()
     expect(other.page.get_by_label("API key")).to_be_visible()
     log = visit().go("/audit?action=DELETE+%2Fkeys%2F%7Bname%7D")
-    expect(log.get_by_text("night-shift").first).to_be_visible()
+    expect(log.get_by_text("night-shift").locator("visible=true").first).to_be_visible()
 
 
 def test_a_parameter_set_is_checked_line_by_line_and_saved(visit: Visits) -> None:

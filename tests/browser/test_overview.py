@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.browser.conftest import Visits
 from tests.support.browser import Installation
 
-LETTERS = 60
+LETTERS = 200
 """So many that they are still worked on when the page has been told of them."""
 
 

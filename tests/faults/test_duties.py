@@ -149,9 +149,14 @@ async def test_an_error_in_any_part_loses_no_step(
         return original(*arguments, **options)
 
     monkeypatch.setattr(owner, name, stumble)
-    await fleet.create("line", 5)
     async with at_work(worker_with(None, MemoryMetrics())) as worker:
-        await fleet.everything_ends()
+        for _ in range(
+            20
+        ):  # which parts a few steps need is a matter of chance: of who is first to see that they are ready
+            await fleet.create("line", 5)
+            await fleet.everything_ends()
+            if failures < 3:
+                break
         assert worker.lost is None
     assert failures < 3, "the part was never called"
 

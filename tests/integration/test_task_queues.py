@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from soliplex.ingester import Executor, Flow, FlowBuilder, Run, WorkflowDefinition
+from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf import outside
 from soliplex.ingester.lib.wf.errors import DefinitionError
 from soliplex.ingester.lib.wf.operations import task_queues
+from soliplex.ingester.lib.wf.task_queues import install_pgmq
 from tests.support.engine import assert_consistent, registry_in_use, rows_of
 from tests.support.psql import psql, start_psql
 from tests.support.working import until, working
@@ -180,7 +185,6 @@ async def test_what_a_dead_worker_held_comes_back_and_fails_when_its_attempts_ar
         run = await ended(lost_at_last)
         assert run.error is not None
         assert "lost: read 1 times, never finished" in run.error
-        await until(lambda: rows_of("SELECT 1 FROM pgmq.q_pages WHERE vt <= clock_timestamp()"))
         ((again,),) = await rows_of("SELECT message FROM pgmq.read('pages', 30, 2)")
         archived = await rows_of("SELECT message ->> 'step_state_id' FROM pgmq.a_pages")
         assert (again["step_state_id"], archived) == (first, [(str(last),)])
@@ -284,6 +288,17 @@ async def test_a_worker_without_the_package_leaves_the_step_to_others_and_says_w
         run = await ended(run_id)
     assert run.error is not None
     assert 'the database has no pgmq; run CREATE EXTENSION pgmq, or install "soliplex-ingester[pgmq]"' in run.error
+
+
+@ON_POSTGRES
+async def test_workers_that_need_pgmq_at_the_same_moment_all_find_it_installed(database: None) -> None:
+    """Each of their connections remembers from before that there is none."""
+    async with AsyncExitStack() as stack:
+        for _ in range(3):
+            connection = await stack.enter_async_context(Database.engine().connect())
+            assert await connection.scalar(sa.text("SELECT to_regclass('pgmq.meta')")) is None
+    await asyncio.gather(*(install_pgmq() for _ in range(3)))
+    assert await rows_of("SELECT count(*) FROM pgmq.meta") == [(0,)]
 
 
 @pytest.mark.parametrize("database_url", [pytest.param("sqlite", marks=pytest.mark.sqlite)], indirect=True)

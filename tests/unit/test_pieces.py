@@ -72,7 +72,7 @@ def request_with(content: bytes, size: int) -> Request:
         return {"type": "http.request", "body": pieces.pop(0) if pieces else b"", "more_body": bool(pieces)}
 
     headers = [(b"content-type", b"application/x-www-form-urlencoded")]
-    return Request({"type": "http", "method": "POST", "headers": headers}, receive)
+    return Request({"type": "http", "method": "POST", "headers": headers, "query_string": b""}, receive)
 
 
 @given(

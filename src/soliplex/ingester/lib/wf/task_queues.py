@@ -107,7 +107,8 @@ async def install_pgmq() -> None:
         raw = cast("asyncpg.Connection[Any]", (await connection.get_raw_connection()).driver_connection)
         async with raw.transaction():
             await raw.execute(f"SELECT pg_advisory_xact_lock({_INSTALLING})")
-            if await raw.fetchval("SELECT to_regclass('pgmq.meta') IS NULL"):
+            # Not by to_regclass: it may answer from what this connection remembers of before it waited for the lock.
+            if not await raw.fetchval("SELECT 1 FROM pg_tables WHERE schemaname = 'pgmq' AND tablename = 'meta'"):
                 await raw.execute(script)
 
 
