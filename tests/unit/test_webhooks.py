@@ -13,6 +13,7 @@ from soliplex.ingester.lib.config import InvalidSettings, load_settings
 from soliplex.ingester.lib.models import WebhookStatus
 from soliplex.ingester.lib.webhooks.circuits import Circuits
 from soliplex.ingester.lib.webhooks.delivering import Courier
+from soliplex.ingester.lib.webhooks.messages import server_of
 from soliplex.ingester.lib.webhooks.settling import MOST_TRIES_KEPT, Message, Settled
 from soliplex.ingester.lib.webhooks.signing import headers_for, keys_named
 from soliplex.ingester.lib.webhooks.trying import Try, Verdict, post
@@ -33,6 +34,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def test_what_listens_at_another_port_is_another_server() -> None:
+    addresses = ("https://A.example/x", "https://u:p@a.example/y", "http://a.example:8080/x", "http://[::1]:81/")
+    assert [server_of(each) for each in addresses] == ["a.example", "a.example", "a.example:8080", "::1:81"]
 
 
 def test_a_host_that_failed_often_is_left_alone_and_then_tried_once() -> None:

@@ -27,7 +27,7 @@ from soliplex.ingester.lib.models import WebhookStatus
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.webhooks.circuits import Circuits
 from soliplex.ingester.lib.webhooks.enqueueing import expiry
-from soliplex.ingester.lib.webhooks.messages import host_of
+from soliplex.ingester.lib.webhooks.messages import host_of, server_of
 from soliplex.ingester.lib.webhooks.settling import Message, Rest, Settled, rest_of, settle
 from soliplex.ingester.lib.webhooks.signing import headers_for, keys_named
 from soliplex.ingester.lib.webhooks.targets import exempt_targets
@@ -98,8 +98,8 @@ class Courier:
         )
 
     def time_to_wait(self, message: Message) -> timedelta:
-        """How long the message's host is left alone."""
-        return self._circuits.time_to_wait(host_of(message.url))
+        """How long the server that the message is for is left alone."""
+        return self._circuits.time_to_wait(server_of(message.url))
 
     def is_expired(self, message: Message) -> bool:
         return self._clock() >= message.expires_at
@@ -124,9 +124,9 @@ class Courier:
         headers = {"content-type": "application/json", **headers_for(message.webhook_id, body, keys, at)}
         limit = timedelta(seconds=self._settings.webhook_timeout_seconds)
         outcome = await post(client, message.url, body, headers, limit=limit)
-        if self._circuits.note(host_of(message.url), works=outcome.host_works):
+        if self._circuits.note(server_of(message.url), works=outcome.host_works):
             count("webhook_circuits_opened")
-            _log.warning("webhooks: %s fails again and again, and is left alone for a while", host_of(message.url))
+            _log.warning("webhooks: %s fails again and again, and is left alone for a while", server_of(message.url))
         return outcome
 
     async def _record(

@@ -70,6 +70,12 @@ def host_of(url: str) -> str:
     return (urlsplit(url).hostname or "").lower()
 
 
+def server_of(url: str) -> str:
+    """The host, and its port where the address names one: what listens at another port may work all the same."""
+    port = urlsplit(url).port
+    return host_of(url) if port is None else f"{host_of(url)}:{port}"
+
+
 def _json_of(body: Any) -> str:
     try:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
