@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.models import Database
+from soliplex.ingester.lib.wf import feed
 from soliplex.ingester.lib.wf.feed import OLDEST, Change, ChangeFeed, Follower, News, changes_since, state_now
 from tests.support.engine import Driver, errored, execute, expanded, linear, parked, workflow
 
@@ -247,3 +248,11 @@ async def _look_at_all(driver: Driver) -> list[Change]:
     news = News()
     news._since = driver.now() - timedelta(seconds=1)
     return await news.look(driver.now())
+
+
+def test_looks_in_vain_become_fewer_where_they_cost_much_and_nobody_waits_long_for_the_first_change() -> None:
+    assert feed.pause_after(0.001, in_vain=True) == feed.pause_after(0.001, in_vain=False) == feed.PAUSE
+    assert feed.pause_after(0.04, in_vain=True) / 0.04 == pytest.approx(feed.SHARE_IN_VAIN)
+    assert feed.pause_after(0.04, in_vain=False) / 0.04 == pytest.approx(feed.SHARE)
+    assert feed.pause_after(0.15, in_vain=True) == feed.LONGEST_IN_VAIN
+    assert feed.pause_after(1.0, in_vain=True) == feed.pause_after(1.0, in_vain=False) == feed.SHARE

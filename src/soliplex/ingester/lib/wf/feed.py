@@ -41,6 +41,10 @@ _log = logging.getLogger(__name__)
 PAUSE: Final = 0.25
 SHARE: Final = 9
 """The pause after a look is this many times as long as the look took."""
+SHARE_IN_VAIN: Final = 29
+"""The same after a look that found nothing: pages that are open over night cost next to nothing."""
+LONGEST_IN_VAIN: Final = 2.0
+"""Seconds beyond which nobody waits for the first change because of it."""
 SILENCE: Final = 15.0
 """Seconds after which a follower is told that nothing has changed."""
 OVERLAP: Final = timedelta(seconds=5)
@@ -154,6 +158,12 @@ class Follower:
         return found
 
 
+def pause_after(seconds: float, *, in_vain: bool) -> float:
+    """Seconds until the next look, after one that took so long."""
+    usual = max(PAUSE, SHARE * seconds)
+    return max(usual, min(SHARE_IN_VAIN * seconds, LONGEST_IN_VAIN)) if in_vain else usual
+
+
 class ChangeFeed:
     """Looks for changes while somebody follows, and tells all followers."""
 
@@ -212,13 +222,14 @@ class ChangeFeed:
     async def _look_on(self) -> None:
         loop = asyncio.get_running_loop()
         while self._followers:
-            began = loop.time()
+            began, found = loop.time(), list[Change]()
             try:
-                await self.spread(await self._news.look(self._clock(), groups=self._named_groups()))
+                found = await self._news.look(self._clock(), groups=self._named_groups())
+                await self.spread(found)
                 self._has_looked.set()
             except TROUBLES_OF_THE_DATABASE as error:
                 _log.warning("the feed of changes cannot reach the database: %s", error)
-            await asyncio.sleep(max(PAUSE, SHARE * (loop.time() - began)))
+            await asyncio.sleep(pause_after(loop.time() - began, in_vain=not found))
 
     def _when_it_ends(self, looking: asyncio.Task[None]) -> None:
         """End every stream if nobody looks any more because of an error; who comes back begins another look."""
