@@ -29,6 +29,7 @@ def test_a_newcomer_is_told_what_to_do_first(visit: Visits) -> None:
     page = visitor.go("/")
     expect(page.get_by_role("heading", name="Nothing has been ingested yet")).to_be_visible()
     expect(page.get_by_text("si-cli ingest ./my-documents")).to_be_visible()
+    assert visitor.violations() == []
 
 
 def test_the_overview_moves_while_documents_are_worked_on(visit: Visits, installation: Installation) -> None:
