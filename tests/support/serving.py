@@ -21,17 +21,6 @@ PATIENCE = 400.0
 WITHOUT_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PROGRAM = "from soliplex.ingester.cli import main; main()"
 COMMAND = (sys.executable, "-c", PROGRAM, "serve")
-# A server imports haiku.rag before it answers, which takes seconds; few of those that tests start need it at all. The
-# command itself must come first: it says where to count before anything is imported that counts.
-_LATE_IMPORTS = """
-from soliplex.ingester.cli import serve as _serving
-_app = _serving._app
-def _app_with_late_imports(**options):
-    from soliplex.ingester.lib.rag import opening
-    opening.import_early = lambda: None
-    return _app(**options)
-_serving._app = _app_with_late_imports
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,7 @@ def serving(
     settings = {"DATA_DIR": str(folder / "data"), "PYDANTIC_DISABLE_PLUGINS": "logfire-plugin", **(environment or {})}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", _LATE_IMPORTS + program, "serve", "--port", str(port), *options],
+            [sys.executable, "-c", program, "serve", "--port", str(port), *options],
             stdout=output,
             stderr=output,
             env=os.environ | settings,

@@ -6,7 +6,7 @@ import pytest
 
 from soliplex.ingester.lib.rag.lance_words import RagTroubleError, lance_in_words
 
-SOURCE = ", /home/runner/work/lance/lance/rust/lance-table/src/io/commit.rs:1680:50"
+SOURCE = ", /build/rust/lance-table/src/io/commit.rs:1680:50"
 FULL = f"LanceError(IO): Unable to copy data to file: No space left on device (os error 28){SOURCE}"
 READ_ONLY = f"lance error: LanceError(IO): Unable to open file: Permission denied (os error 13){SOURCE}"
 AWAY = f"lance error: LanceError(IO): Generic S3 error: error sending request{SOURCE}\nand more"
