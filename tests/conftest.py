@@ -29,6 +29,7 @@ import pytest
 
 from soliplex.ingester.lib.config import get_settings
 from soliplex.ingester.lib.models import Database
+from tests.support import forked
 from tests.support.databases import (
     PostgresServer,
     folder_in_memory,
@@ -66,7 +67,7 @@ _shared = ExitStack()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before several test processes start, bring up the server they share; TEST_POSTGRES_URL tells them of it."""
+    """Before several test processes start, bring up what they share; environment variables tell them of it."""
     if folder := folder_in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
     is_controller = getattr(config.option, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
@@ -75,10 +76,13 @@ def pytest_configure(config: pytest.Config) -> None:
         server = _shared.enter_context(open_server(folder))
         os.environ["TEST_POSTGRES_URL"] = server.url_of("postgres")
         _shared.callback(os.environ.pop, "TEST_POSTGRES_URL")
+    if is_controller:
+        forked.open_nursery()
 
 
 def pytest_unconfigure() -> None:
     _shared.close()
+    forked.close_nursery()
 
 
 @pytest.fixture(scope="session")

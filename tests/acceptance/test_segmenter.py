@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def back(folder: Path) -> Iterator[Server]:
     """A replica that works."""
-    with segmenting(folder, WEBHOOK_SIGNING_SECRET=SECRET, ISOLATION_PROCESSES="1") as server:
+    with segmenting(folder, afresh=True, WEBHOOK_SIGNING_SECRET=SECRET, ISOLATION_PROCESSES="1") as server:
         yield server
 
 
@@ -184,7 +184,7 @@ async def test_a_job_is_final_at_its_time_though_its_worker_is_stopped(
         let_time_pass(folder, job_id)
         job = await ended(client, job_id)
     finally:
-        back.process.send_signal(signal.SIGCONT)
+        back.signal(signal.SIGCONT)
     assert (job["status"], job["errormessage"]) == ("FAILED", TIMED_OUT)
     assert 0 <= seconds_beyond_its_time(folder, job_id) <= 5
     assert (await ended(client, (await send(client, THREE))["jobid"]))["status"] == "COMPLETED", "it works again"
@@ -228,12 +228,12 @@ async def stopped(server: Server, database: Path) -> None:
     """Stop the process, and not while it holds the database, which it would then hold for ever."""
 
     async def stands_still_and_holds_nothing() -> bool:
-        server.process.send_signal(signal.SIGSTOP)
+        server.signal(signal.SIGSTOP)
         try:
             with closing(sqlite3.connect(database, timeout=0.2, isolation_level=None)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
-            server.process.send_signal(signal.SIGCONT)
+            server.signal(signal.SIGCONT)
             return False
         return True
 
@@ -253,7 +253,7 @@ async def test_an_article_that_cannot_be_tagged_fails_alone_and_a_killed_server_
             "WORKER_TASK_COUNT": "1",
             "LLM_MAX_RETRIES": "0",
         }
-        with segmenting(tmp_path, **settings) as server:
+        with segmenting(tmp_path, afresh=True, **settings) as server:
             async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
                 content = THREE.replace(b"Marseille", b"POISON")
                 accepted = await send(client, content, callbackurl=hooks.url, maxtags="2")
@@ -262,7 +262,7 @@ async def test_an_article_that_cannot_be_tagged_fails_alone_and_a_killed_server_
             server.stop(signal.SIGKILL)
         before = len(tagged(model))
         hooks.answer, model.answer = lambda _delivery: Answer(), answers_of
-        with segmenting(tmp_path, **settings) as server:
+        with segmenting(tmp_path, afresh=True, **settings) as server:
             async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
                 job = await ended(client, accepted["jobid"])
                 articles = await segments_of(client, accepted["documentid"])

@@ -56,7 +56,7 @@ def until_the_group_ends(stream: httpx.Response) -> list[tuple[str | None, str, 
 
 
 def test_documents_are_processed_and_told_of_and_a_signal_ends_it_all(tmp_path: Path) -> None:
-    with serving(tmp_path, environment={"LOG_FORMAT": "json"}) as server, server.client() as client:
+    with serving(tmp_path, environment={"LOG_FORMAT": "json"}, afresh=True) as server, server.client() as client:
         group_id = upload_and_start(client, "a.txt", "b.txt")
         with client.stream("GET", f"{A}/events", params={"run_group_id": group_id}) as stream:
             seen = until_the_group_ends(stream)
@@ -69,7 +69,7 @@ def test_documents_are_processed_and_told_of_and_a_signal_ends_it_all(tmp_path: 
         assert {data["workflow_run_id"] for _, kind, data in missed if kind == "run"} == {run["id"] for run in runs}
         assert all(number for number, kind, _ in missed if kind == "run")
 
-        assert client.get(f"{A}/workers").json()[0]["pid"] == server.process.pid
+        assert client.get(f"{A}/workers").json()[0]["pid"] == server.pid
         client.get(f"{A}/locks", headers={"X-Request-ID": "from-a-test"})
         with client.stream("GET", f"{A}/events") as endless:
             assert next(endless.iter_lines()).startswith("retry: ")
@@ -127,7 +127,8 @@ def test_a_server_without_a_worker_leaves_the_work_to_others(tmp_path: Path) -> 
 
 
 def test_several_processes_serve_and_count_together(tmp_path: Path) -> None:
-    with serving(tmp_path, "--workers", "2", environment={"WORKER_STOP_TIMEOUT_SECONDS": "5"}) as server:
+    environment = {"WORKER_STOP_TIMEOUT_SECONDS": "5"}
+    with serving(tmp_path, "--workers", "2", environment=environment, afresh=True) as server:
         pids = worker_pids(server, 2)
         assert len(pids) == 2
         with server.client() as client:
@@ -154,6 +155,7 @@ def worker_pids(server: Server, wanted: int) -> set[int]:
 
 def test_wrong_settings_and_wrong_usage_are_told_in_a_line(tmp_path: Path) -> None:
     import os
+    import socket
     import subprocess
 
     def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -167,3 +169,9 @@ def test_wrong_settings_and_wrong_usage_are_told_in_a_line(tmp_path: Path) -> No
     assert refused.stderr.startswith("error: PRODUCTION_MODE")
     assert run("--port", "99999").returncode == 2
     assert run("--reload", "--workers", "2").returncode == 2
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        refused = run("--port", str(other.getsockname()[1]))
+    assert refused.returncode == 2
+    assert "Address already in use" in refused.stderr
+    assert "--port" in refused.stderr
+    assert run("--host", "no.such.host.invalid").returncode == 2

@@ -196,7 +196,7 @@ def test_each_line_of_a_server_is_a_record_where_the_log_is_json(
 ) -> None:
     (tmp_path / "documents.db").unlink()  # alembic has something to say then
     settings = environment | {"LOG_FORMAT": "json"}
-    with serving(tmp_path, "--workers", str(processes), environment=settings) as server:
+    with serving(tmp_path, "--workers", str(processes), environment=settings, afresh=True) as server:
         sent = run(tmp_path, environment, "ingest", "documents", "--server", server.url)
         assert sent.returncode == 0, sent.stderr
         assert server.stop(signal.SIGTERM) == 0

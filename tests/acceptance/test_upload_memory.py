@@ -15,7 +15,7 @@ BLOCK = bytes(range(256)) * 4096
 
 def memory_of(server: Server) -> int:
     """Resident bytes of the server's process."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text("utf-8")
+    status = Path(f"/proc/{server.pid}/status").read_text("utf-8")
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
 
 
@@ -25,7 +25,7 @@ def part(name: str, value: str) -> bytes:
 
 def test_memory_does_not_grow_with_the_document(tmp_path: Path) -> None:
     seen: list[int] = []
-    with serving(tmp_path, "--no-worker") as server, server.client() as client:
+    with serving(tmp_path, "--no-worker", afresh=True) as server, server.client() as client:
         batch_id = client.post("/api/v1/batch/", data={"source": "files", "name": "large"}).json()["batch_id"]
         fields = {"source_uri": "/small.txt", "source": "files", "batch_id": str(batch_id)}
         client.post("/api/v1/document/upload", data=fields, files={"file": ("a.txt", b"small")}).raise_for_status()
@@ -51,7 +51,7 @@ def test_memory_does_not_grow_with_the_document(tmp_path: Path) -> None:
 
 def test_memory_does_not_grow_with_an_artifact_that_is_downloaded(tmp_path: Path) -> None:
     doc_hash = "sha256-" + "ab" * 32
-    with serving(tmp_path, "--no-worker") as server, server.client() as client:
+    with serving(tmp_path, "--no-worker", afresh=True) as server, server.client() as client:
         place = tmp_path / "data" / "file_store" / "chunks" / "1" / "ab" / doc_hash
         place.parent.mkdir(parents=True)
         with place.open("wb") as file:

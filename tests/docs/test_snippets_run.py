@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.snippets import PAGES, ROOT, PageFolder, snippets_of
 
+README = ROOT / "README.md"
 KINDS = {"bash", "console", "python", "env", "yaml", "json", "text"}
 A_COMMAND = re.compile(r"^\s*(?:\$ |si-cli |si-diag |curl |make |\.venv/bin/|pip |python )", re.MULTILINE)
 
@@ -34,7 +35,7 @@ def test_every_block_says_what_it_is(page: Path) -> None:
     "page", [page for page in PAGES if any(it.language != "text" for it in snippets_of(page))], ids=name_of
 )
 def test_the_snippets_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
-    with PageFolder(tmp_path) as folder:
+    with PageFolder(tmp_path, afresh=page == README) as folder:
         for snippet in snippets_of(page):
             if snippet.language != "text" and snippet.not_run is None:
                 folder.execute(snippet)

@@ -105,7 +105,7 @@ async def _is_parked() -> bool:
 @asynccontextmanager
 async def a_server(folder: Path, url: str) -> AsyncGenerator[None]:
     """A server with its worker, which is killed at the end of the block."""
-    manager = serving(folder, environment={**ENVIRONMENT, "DOC_DB_URL": url})
+    manager = serving(folder, environment={**ENVIRONMENT, "DOC_DB_URL": url}, afresh=True)
     await asyncio.to_thread(manager.__enter__)
     try:
         yield

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from soliplex.ingester.cli.program import spare_imports
+
 MODULES: Final = (
     "soliplex.ingester.cli.serve",
     "soliplex.ingester.cli.worker",
@@ -19,7 +21,11 @@ MODULES: Final = (
     "soliplex.ingester.server",
     "uvicorn",
     "lancedb",
-    "haiku.rag.client",
+    "lancedb.index",
+    "haiku.rag.client.client",
+    "haiku.rag.config",
+    "haiku.rag.store.exceptions",
+    "haiku.rag.store.info",
     "haiku.rag.store.models.document_item",
     "haiku.rag.store.schema",
     "docling_core.types.doc",
@@ -31,6 +37,7 @@ PATIENCE: Final = timedelta(seconds=6)
 
 def prepare() -> None:
     """Import what takes long."""
+    spare_imports()
     for name in MODULES:
         importlib.import_module(name)
 

@@ -39,9 +39,9 @@ THREE: Final = (
 
 
 @contextmanager
-def segmenting(folder: Path, *options: str, **environment: str) -> Generator[Server]:
+def segmenting(folder: Path, *options: str, afresh: bool = False, **environment: str) -> Generator[Server]:
     """A server. Several with one folder are replicas: they share a database and a store."""
-    with serving(folder, *options, environment=SETTINGS | environment, program=PROGRAM) as server:
+    with serving(folder, *options, environment=SETTINGS | environment, program=PROGRAM, afresh=afresh) as server:
         yield server
 
 

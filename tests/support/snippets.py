@@ -28,6 +28,7 @@ from soliplex.ingester.lib.chunking import ChunkOptions
 from soliplex.ingester.lib.embedding import EmbedOptions
 from soliplex.ingester.lib.parsing import ParseOptions
 from soliplex.ingester.lib.wf.definitions import parameter_set_from_mapping, workflow_from_json, workflow_from_mapping
+from tests.support.forked import start_of
 from tests.support.serving import serving
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -84,12 +85,14 @@ def snippets_of(page: Path) -> Iterator[Snippet]:
 
 
 class PageFolder:
-    """A fresh folder, in which the blocks of one page are executed."""
+    """A fresh folder, in which the blocks of one page are executed: by processes that have imported all, or afresh."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, afresh: bool = False) -> None:
         self._folder, self._stack, self._server = folder, ExitStack(), ""
         _furnish(folder)
-        path = os.pathsep.join([str(folder / "bin"), str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
+        commands = ROOT / ".venv" / "bin" if afresh else Path(start_of("si-cli")).parent
+        self._python = [sys.executable, "-c"] if afresh else [start_of("python-c")]
+        path = os.pathsep.join([str(folder / "bin"), str(commands), str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
         home = {"PATH": path, "HOME": str(folder), "COLUMNS": "120", "PYTHONPATH": str(folder)}
         quiet = {"PYDANTIC_DISABLE_PLUGINS": "logfire-plugin", "LOG_LEVEL": "WARNING"}
         # A page ingests a handful of files; a second process would load docling for nothing.
@@ -108,7 +111,7 @@ class PageFolder:
             case "console":
                 self._converse(snippet)
             case "python":
-                self._call(snippet, sys.executable, "-c", _PYTHON, given=self._addressed(snippet.text))
+                self._call(snippet, *self._python, _PYTHON, given=self._addressed(snippet.text))
             case "env":
                 self._set(snippet)
             case "yaml":

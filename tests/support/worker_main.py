@@ -14,7 +14,6 @@ a `Birth`; when the input ends, what it has forked dies with it.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import logging
 import os
@@ -40,6 +39,7 @@ from soliplex.ingester.lib.wf.operations import claim, finish, pruning, signals
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig
 from tests.faults.workflows import make_registry
 from tests.support import command_main
+from tests.support.forked import die_with_parent
 
 TOLD: Final = frozenset({"lease_lost", "worker_reaped", "step_reset_by_reaper", "step_released", "claim_error"})
 """The counters that are told."""
@@ -200,7 +200,7 @@ def run_nursery() -> None:
 
 def _keep(birth: Birth) -> NoReturn:
     """Start the worker, and wait for its end to tell of it."""
-    _die_with_parent()
+    die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if pid == 0:
@@ -213,7 +213,7 @@ def _keep(birth: Birth) -> NoReturn:
 
 
 def _become_worker(birth: Birth) -> NoReturn:
-    _die_with_parent()
+    die_with_parent()
     for path, target in ((birth.stdout, 1), (birth.stderr, 2)):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(file, target)
@@ -225,11 +225,6 @@ def _become_worker(birth: Birth) -> NoReturn:
     else:
         run(birth.url, Orders(**birth.orders))
     sys.exit()
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 if __name__ == "__main__":

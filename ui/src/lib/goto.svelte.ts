@@ -5,6 +5,8 @@ class Asking {
 
   constructor() {
     window.addEventListener("keydown", (event) => {
+      // The dialog obeys Escape by itself, once it is there: who is quicker than it takes his wish back, too.
+      if (event.key === "Escape" && !event.isComposing) this.isOpen = false;
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
       event.preventDefault();
       // A question about something that cannot be undone is answered first.

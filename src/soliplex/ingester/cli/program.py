@@ -37,13 +37,7 @@ def run_program(name: str, sentence: str, commands: Mapping[str, str | Group]) -
 
     An expected error becomes a line on standard error and an exit code; a bug keeps its traceback.
     """
-    # haiku.rag brings a pydantic plugin of logfire, which pydantic would import in every command, slowly.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
-    # Nothing is fetched at run time; and that there is no torch, which transformers remarks upon, is as it should be.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-    # httpx has a command of its own, which it does without where it cannot be imported: it would bring pygments along.
-    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]  None: cannot be imported
+    spare_imports()
     try:
         lazy_group(_app(name, sentence), commands)(prog_name=name)
     except IngesterError as error:
@@ -53,6 +47,17 @@ def run_program(name: str, sentence: str, commands: Mapping[str, str | Group]) -
         if trouble is None:
             raise
         _end_with(trouble)
+
+
+def spare_imports() -> None:
+    """Keep libraries from importing, or fetching, what nobody here uses: before they are imported themselves."""
+    # haiku.rag brings a pydantic plugin of logfire, which pydantic would import in every command, slowly.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "logfire-plugin")
+    # Nothing is fetched at run time; and that there is no torch, which transformers remarks upon, is as it should be.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    # httpx has a command of its own, which it does without where it cannot be imported: it would bring pygments along.
+    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]  None: cannot be imported
 
 
 def _app(name: str, sentence: str) -> typer.Typer:

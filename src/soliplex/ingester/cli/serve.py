@@ -46,6 +46,8 @@ def serve(
     """
     if reload and workers > 1:
         raise typer.BadParameter("--reload is for one process: leave out --workers")
+    if uds is None:
+        _check_address(host, port)
     import uvicorn
 
     from soliplex.ingester.lib.config import get_settings
@@ -113,6 +115,21 @@ def told_to_processes(host: str, *, proxy_headers: bool, count: int = 1) -> Gene
     finally:
         for name in told:
             del os.environ[name]
+
+
+def _check_address(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before a worker has begun: uvicorn looks when all else runs."""
+    import socket
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot listen on {host}, port {port} ({error.strerror}): choose others by --host and --port"
+        ) from error
 
 
 def _prepare(settings: Settings) -> None:
