@@ -251,7 +251,13 @@ class EngineMachine(RuleBasedStateMachine):
             return
         held = [step for step in self.held.values() if chosen == (step.group_id if whole_group else step.run_id)]
         retry = ops.retry_run_group if whole_group else ops.retry_run
-        self.do(retry(chosen, hard=hard, now=self.driver.now()))
+        try:
+            self.do(retry(chosen, hard=hard, now=self.driver.now()))
+        except ConflictError:
+            column = "run_group_id" if whole_group else "id"
+            child = f"SELECT count(*) FROM workflowrun WHERE parent_step_id > 0 AND {column} = {chosen}"
+            assert self.do(scalar(child)), "only runs that steps have started have somebody else who retries them"
+            return
         if hard:
             self.lose(held)
 

@@ -330,6 +330,7 @@ HOT: Final[dict[str, Hot]] = {
     "recount_dependencies": Hot("ix_runstep_workflow_run_id", {"ids": IDS}),
     "recount_tasks": Hot("ix_runstep_workflow_run_id", {"ids": IDS, "now": NOW}),
     "reopen_runs": Hot("ix_runstep_workflow_run_id", {"ids": IDS, "now": NOW}),
+    "runs_not_waited_for": Hot("workflowrun", {"ids": IDS}, sorts=True),
     "leases_of_runs": Hot("", {"ids": IDS}, sorts=True),
 }
 

@@ -132,6 +132,16 @@ async def test_what_is_old_enough_goes_and_all_else_stays(driver: Driver) -> Non
     await driver.drain()
 
 
+async def test_a_group_made_by_a_clock_that_was_ahead_keeps_no_younger_one(driver: Driver) -> None:
+    begun, driver.moment = driver.moment, driver.moment + 400 * DAY
+    ahead = await ended_group(driver)
+    driver.moment = begun
+    await ended_group(driver)
+    driver.pass_time(2 * DAY)
+    assert (await ops.prune_history(ops.Retention(ended=DAY), now=driver.now())).groups == 1
+    assert await rows_of("SELECT id FROM rungroup") == [(ahead,)]
+
+
 async def test_groups_that_failed_are_kept_unless_asked_for(driver: Driver) -> None:
     await driver.start(linear("a"))
     await driver.fail(await driver.claim_one())

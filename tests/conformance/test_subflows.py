@@ -6,6 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from soliplex.ingester.lib.errors import ConflictError
 from soliplex.ingester.lib.models import RunStatus, WorkflowRun
 from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition
@@ -80,6 +83,60 @@ async def test_the_failure_of_the_run_reaches_the_step_and_a_retry_begins_anew(d
 
     again = await driver.claim_one(types=["a"])
     assert (again.state, again.answer) == (None, None)
+    await assert_consistent()
+
+
+async def _failed_with_its_parent(driver: Driver) -> tuple[ClaimedStep, WorkflowRun]:
+    step, run = await subflow(driver)
+    await driver.fail(await driver.claim_one())
+    await driver.deliver()
+    await driver.fail(await driver.claim_one(types=["a"]))
+    return step, run
+
+
+async def test_a_run_that_its_step_waits_for_no_more_is_retried_by_its_parent(driver: Driver) -> None:
+    step, run = await _failed_with_its_parent(driver)
+    assert run.id is not None
+    for retrying in (ops.retry_run(run.id), ops.retry_run(run.id, hard=True), ops.retry_run_group(run.run_group_id)):
+        with pytest.raises(ConflictError, match=f"'a' of run {step.run_id}.*: retry run {step.run_id}, whose step"):
+            await retrying
+    assert (await driver.run(run.id)).status == RunStatus.FAILED
+    await ops.retry_run_group(step.group_id, now=driver.now())
+    _, other = await _park(driver)
+    assert other.id != run.id
+
+
+async def test_a_run_whose_parent_was_deleted_is_not_retried(driver: Driver) -> None:
+    step, run = await _failed_with_its_parent(driver)
+    assert run.id is not None
+    await ops.delete_run_group(step.group_id)
+    with pytest.raises(ConflictError, match=r"which is deleted: start a new run of 'child'"):
+        await ops.retry_run(run.id)
+
+
+async def test_a_run_that_its_step_waits_for_may_be_put_back(driver: Driver) -> None:
+    _, run = await subflow(driver)
+    assert run.id is not None
+    held = await driver.claim_one()
+    assert (await ops.retry_run(run.id, hard=True, now=driver.now())).reset_steps == 1
+    assert (await driver.complete(held)).lost == {held.id}
+    await driver.complete(await driver.claim_one(), output=5)
+    await driver.deliver()
+    assert (await driver.claim_one(types=["a"])).answer == {"work": 5}
+
+
+async def test_a_step_that_begins_anew_does_not_hear_of_the_end_of_its_first_run(driver: Driver) -> None:
+    step, _ = await subflow(driver)
+    await driver.complete(await driver.claim_one(), output="old")
+    await ops.retry_run(step.run_id, hard=True, now=driver.now())
+    await driver.deliver()
+
+    await _park(driver)
+
+    assert await scalar("SELECT count(*) FROM runstep WHERE awaits IS NOT NULL") == 1, "it waits for its second run"
+    await driver.complete(await driver.claim_one(types=["work"]), output="new")
+    await driver.deliver()
+    assert (await driver.claim_one(types=["a"])).answer == {"work": "new"}
     await assert_consistent()
 
 

@@ -106,6 +106,16 @@ async def test_a_loop_that_does_not_end_fails_at_its_bound(database: type[Databa
     assert "after 3 calls, `until: output.calls > 100` does not hold" in (done.status_message or "")
 
 
+async def test_a_retry_of_a_loop_that_came_to_its_bound_goes_on_with_as_many_calls(database: type[Database]) -> None:
+    repeat = {"until": "output.calls >= 4", "max": 3}
+    done, _ = await run({"a": {"method": HANDLERS + "calls", "repeat": repeat, "when": "true"}})
+    assert done.status == RunStatus.FAILED
+    await ops.retry_run(done.id)
+    async with working():
+        again = await ended(done.id)
+    assert (again.status, again.output) == (RunStatus.COMPLETED, {"a": {"calls": 4}}), "two calls more, not one"
+
+
 async def test_tasks_of_a_map_loop_each_for_itself(database: type[Database]) -> None:
     repeat = {"until": "output.calls >= item", "max": 5}
     done, _ = await run({"m": {"method": HANDLERS + "calls", "map": "items", "repeat": repeat}}, {"items": [1, 3, 2]})

@@ -28,6 +28,7 @@ from soliplex.ingester.lib.wf import operations as ops
 from soliplex.ingester.lib.wf.catalog import get_registry
 from soliplex.ingester.lib.wf.definitions import WorkflowDefinition, parameter_set_from_mapping, workflow_from_mapping
 from soliplex.ingester.lib.wf.execution import SEARCH
+from soliplex.ingester.lib.wf.flows.runs import run_of
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.retries import Backoff
 from soliplex.ingester.lib.wf.runner import Worker, WorkerConfig, get_worker_id, start_worker, stop_worker
@@ -709,8 +710,10 @@ async def test_progress_is_written_while_the_handler_works_and_wrong_progress_fa
         await asyncio.wait_for(begun.wait(), 120)
         (step,) = await until(lambda: _with_progress(group_id))
         assert (step.progress["fraction"], step.progress["text"]) == (0.5, "half")
+        assert [each.progress for each in (await run_of(step.workflow_run_id)).steps] == [step.progress]
         go_on.set()
         await ended(group_id)
+        assert [each.progress for each in await steps_of(group_id)] == [None], "it has come to its end"
         wrong = await start(flow(a="tells_nonsense", id="wrong"))
         await ended(wrong)
         apart = await start(flow(a={"handler": "tells_progress", "isolation": "process"}, id="apart"))

@@ -182,7 +182,7 @@ def _tell(run: Run, *, as_json: bool) -> None:
                 "step": each.name,
                 "status": "skipped" if each.skipped else each.status,
                 "attempt": each.attempt,
-                "message": each.message,
+                "message": each.message or _how_far(each.progress),
             }
             for each in run.steps
         ]
@@ -191,3 +191,10 @@ def _tell(run: Run, *, as_json: bool) -> None:
         )
     if run.status in ("failed", "cancelled"):
         raise typer.Exit(FAILED)
+
+
+def _how_far(progress: dict[str, Any] | None) -> str:
+    if progress is None:
+        return ""
+    share = "" if progress["fraction"] is None else f"{progress['fraction']:.0%}"
+    return ": ".join(filter(None, (share, progress["text"])))

@@ -70,6 +70,9 @@ class RunGroup(Table, table=True):
         sa.CheckConstraint(f"(completed_date IS NOT NULL) = ({FINAL})", name="completed_date_only_when_final"),
         sa.Index("ix_rungroup_batch_id", "batch_id", "id"),
         sa.Index("ix_rungroup_status", "status", "id"),
+        partial_index(
+            "ix_rungroup_completed_date", "status", "completed_date", "id", where="completed_date IS NOT NULL"
+        ),
         # Every group of results may update the row: room on the page keeps those updates off the indexes.
         partial_index("ix_rungroup_delete_requested_at", "id", where="delete_requested_at IS NOT NULL"),
         IDS_ARE_NEVER_REUSED | {"postgresql_with": {"fillfactor": 50} | UPDATED_OFTEN},

@@ -404,7 +404,7 @@ def _list_in(found: Any, source: str, step: ClaimedStep, definition: StepDefinit
 async def _decided_before(steps: Sequence[ClaimedStep], now: datetime) -> dict[int, Result]:
     """What becomes, by id, of the steps that have nothing to do, since an earlier step of their run has decided so."""
     name, deciders = steps[0].name, steps[0].deciders or {}
-    runs = {step.run_id: step for step in steps if step.parent_id is None and not step.row["repeats"]}
+    runs = {step.run_id: step for step in steps if _may_be_skipped(step)}
     decided: dict[int, Result] = {}
     for row in await Database.read(SQL.outputs_by_name(run_ids=sorted(runs), names=sorted(deciders))):
         step, decider = runs[row["workflow_run_id"]], row["workflow_step_name"]
@@ -415,11 +415,8 @@ async def _decided_before(steps: Sequence[ClaimedStep], now: datetime) -> dict[i
 
 
 async def _decided_by(when: Condition, steps: Sequence[ClaimedStep], now: datetime) -> dict[int, Result]:
-    """What becomes, by id, of the steps for which the condition does not hold, or cannot be evaluated.
-
-    Tasks of a map step and steps that are called again are not asked: their step was, before it began.
-    """
-    asked = [step for step in steps if step.parent_id is None and not step.row["repeats"]]
+    """What becomes, by id, of the steps for which the condition does not hold, or cannot be evaluated."""
+    asked = [step for step in steps if _may_be_skipped(step)]
     names = await insist(lambda: names_for_conditions(asked)) if asked else []
     decided: dict[int, Result] = {}
     for step, known in zip(asked, names, strict=True):
@@ -429,6 +426,11 @@ async def _decided_by(when: Condition, steps: Sequence[ClaimedStep], now: dateti
         except PermanentError as exc:
             decided[step.id] = errored(step, exc, now)
     return decided
+
+
+def _may_be_skipped(step: ClaimedStep) -> bool:
+    """Whether this is its first call. Tasks of a map step are not asked: their step was, before it began."""
+    return step.parent_id is None and not step.row["repeats"] and step.row["state"] is None
 
 
 def _skipped(step: ClaimedStep, why: str, noted: str, now: datetime) -> Completed:

@@ -11,7 +11,7 @@ from soliplex.ingester.lib.models.statements import to_json
 from soliplex.ingester.lib.wf import views
 from soliplex.ingester.lib.wf.errors import EngineError
 from soliplex.ingester.lib.wf.operations.payloads import value_of
-from soliplex.ingester.lib.wf.views.steps import attempts_begun
+from soliplex.ingester.lib.wf.views.steps import attempts_begun, current_progress
 
 STATUSES: Final = {
     RunStatus.PENDING: "started",
@@ -46,6 +46,8 @@ class StepOfRun:
     message: str | None
     """What there is to say of it: what it waits for, why it was skipped, how it failed."""
     skipped: bool
+    progress: dict[str, Any] | None
+    """How far the call has come, as the function says: `fraction`, `text`, and `at`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ def _step(step: RunStep) -> StepOfRun:
         error=step.status_message if step.status in (RunStatus.ERROR, RunStatus.FAILED) else None,
         message=step.status_message,
         skipped="skipped" in step.status_meta,
+        progress=current_progress(step.progress, step.start_date),
     )
 
 

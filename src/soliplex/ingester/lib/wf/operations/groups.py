@@ -116,6 +116,7 @@ def retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Script
     chosen = [run_id for run_id, run in before.items() if hard or run["status"] in _RETRIED]
     if not chosen:
         return Retried(0, 0)
+    _refuse_subflows((yield SQL.runs_not_waited_for(ids=chosen)))
     leases: list[str] = []
     if hard:
         # A running step loses its lease here: what its worker still computes will be dropped. A worker that lives may
@@ -133,6 +134,23 @@ def retry_script(run_ids: Sequence[int], *, hard: bool, now: datetime) -> Script
     yield from _reopen_groups([before[run_id] for run_id in touched], now)
     yield SQL.notify(channel=WORK_CHANNEL, types="")
     return Retried(len(touched), len(reset))
+
+
+def _refuse_subflows(runs: Sequence[Row]) -> None:
+    """Nobody would be told how these end, and they would be cancelled as orphans."""
+    for run in runs:
+        raise ConflictError(_why_nobody_waits(run))
+
+
+def _why_nobody_waits(run: Row) -> str:
+    if run["parent_run_id"] is None:
+        name = run["workflow_definition_id"]
+        return f"run {run['id']} was started by a step of another run, which is deleted: start a new run of {name!r}"
+    parent = run["parent_run_id"]
+    return (
+        f"run {run['id']} was started by the step {run['workflow_step_name']!r} of run {parent}, which waits for it no "
+        f"more: retry run {parent}, whose step starts another one"
+    )
 
 
 def _refuse_deleted(groups: Sequence[Row]) -> None:

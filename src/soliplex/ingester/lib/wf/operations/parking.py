@@ -78,8 +78,11 @@ def _start_subflow(row: Row, result: Parked, new: NewSubflow, settlement: Settle
     name = f"{new.workflow.id} for step {row['id']}"
     started = yield from start_one(start, name, run)
     if not started.is_new:
-        # The step was put back to its beginning, and had started that run before. Nobody waits for it any more.
+        # The step was put back to its beginning, and had started that run before. Nobody waits for it any more, nor for
+        # the signal that it may have sent.
         yield SQL.give_up_key(run_id=started.run_id)
+        yield SQL.hold_keys(keys=[run.key])
+        yield SQL.delete_signals_of_key(key=run.key)
         yield from start_one(start, name, run)
     settlement.finished.note_ready_types(map(type_of, new.workflow.first_steps), row["priority"])
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Final, Self
 
@@ -29,6 +29,7 @@ from soliplex.ingester.lib.wf.sql import SQL
 RUNS_AT_ONCE: Final = 200
 STEPS_AT_ONCE: Final = 2_000
 PAYLOADS_AT_ONCE: Final = 200
+LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 GROUPS_AT_ONCE: Final = 500
 FORGOTTEN_AFTER: Final = timedelta(minutes=5)
 """A deletion that was requested longer ago is taken up by others: whoever began it may have died."""
@@ -182,7 +183,7 @@ class OldGroup:
 
 
 async def groups_to_prune(retention: Retention, *, now: datetime | None = None) -> AsyncIterator[OldGroup]:
-    """The groups whose time is over, by status and in the order of their ids. Those with events to deliver stay."""
+    """The groups whose time is over, by status and in the order of their ends. Those with events to deliver stay."""
     moment = now or utcnow()
     for status in (RunStatus.COMPLETED, RunStatus.CANCELLED, RunStatus.FAILED):
         kept = retention.shortest(status)
@@ -197,19 +198,20 @@ async def _none() -> AsyncIterator[OldGroup]:
 
 
 async def _old_groups(status: RunStatus, before: datetime) -> AsyncIterator[OldGroup]:
-    """Groups in this status that ended before this moment. Younger ones are not looked at: ids follow the time."""
-    after = 0
+    """Groups in this status that ended by this moment."""
+    last, last_id = LONG_AGO, 0
     while True:
-        rows = await Database.read(SQL.groups_by_age(status=status.value, after=after, limit=GROUPS_AT_ONCE))
+        rows = await Database.read(
+            SQL.groups_by_end(
+                status=status.value, before=before, after_date=last, after_id=last_id, limit=GROUPS_AT_ONCE
+            )
+        )
         for row in rows:
-            created, completed = datetime_of(row, "created_date"), datetime_of(row, "completed_date")
-            if created is None or created >= before:
-                return
-            if completed is not None and completed <= before and not row["has_deliveries"]:
-                yield OldGroup(row["id"], row["workflow_definition_id"], status, completed, row["total_runs"])
+            last, last_id = datetime_of(row, "completed_date") or last, row["id"]
+            if not row["has_deliveries"]:
+                yield OldGroup(row["id"], row["workflow_definition_id"], status, last, row["total_runs"])
         if len(rows) < GROUPS_AT_ONCE:
             return
-        after = rows[-1]["id"]
 
 
 async def prune_history(retention: Retention, *, now: datetime | None = None) -> DeletedGroups:

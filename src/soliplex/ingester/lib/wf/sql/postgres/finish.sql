@@ -10,7 +10,7 @@ SELECT id, run_group_id, workflow_definition_id, cancel_requested_at, definition
 -- PostgreSQL reads JSON as typed records. A member that is absent is NULL, and the column stays as it is.
 -- :name complete_steps
 UPDATE runstep
-   SET status = 'COMPLETED', completed_date = :now, status_date = :now, lease_token = NULL,
+   SET status = 'COMPLETED', completed_date = :now, status_date = :now, lease_token = NULL, progress = NULL,
        start_date = coalesce(x.started_at AT TIME ZONE 'UTC', start_date), status_message = x.message,
        status_meta = coalesce(x.meta, status_meta), output = x.output
   FROM jsonb_to_recordset(CAST(:results AS jsonb))

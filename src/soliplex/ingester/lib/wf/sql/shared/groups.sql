@@ -24,10 +24,11 @@ SELECT DISTINCT lease_token FROM runstep s
  AND EXISTS (SELECT 1 FROM runstep p WHERE p.id = runstep.parent_step_id AND p.status = 'COMPLETED'))
 
 -- A step that has failed after a run it waited for begins anew, with another run; one that was sent to a queue is sent
--- again; any other goes on where it was.
+-- again; any other goes on where it was. Calls are counted anew, as attempts are: a loop that came to its bound may be
+-- called as often again.
 -- :name reset_ended_steps
 UPDATE runstep
-   SET status = 'PENDING', retry = 0, status_date = :now, status_message = NULL, start_date = NULL, completed_date = NULL,
+   SET status = 'PENDING', retry = 0, repeats = 0, status_date = :now, status_message = NULL, start_date = NULL, completed_date = NULL,
        worker_id = NULL, state = CASE WHEN answer ->> ':run' IS NULL THEN state END,
        answer = CASE WHEN answer ->> ':run' IS NULL AND answer ->> ':task' IS NULL THEN answer END
  WHERE workflow_run_id {among ids} AND status IN ('FAILED', 'CANCELLED') AND NOT {task_of_an_ended_map}

@@ -19,13 +19,15 @@ SELECT id, status_message = 'is being pruned' AS is_pruned FROM rungroup
  WHERE delete_requested_at IS NOT NULL AND delete_requested_at < :before
  ORDER BY id LIMIT 100;
 
--- :name groups_by_age
-SELECT g.id, g.workflow_definition_id, g.created_date, g.completed_date, g.total_runs,
+-- Groups that have ended, the one that ended first before all others.
+-- :name groups_by_end
+SELECT g.id, g.workflow_definition_id, g.completed_date, g.total_runs,
        EXISTS (SELECT 1 FROM lifecyclehistory e
                 WHERE e.run_group_id = g.id AND e.status IN ('PENDING', 'ERROR', 'RUNNING')) AS has_deliveries
   FROM rungroup g
- WHERE g.status = :status AND g.id > :after
- ORDER BY g.id LIMIT :limit;
+ WHERE g.status = :status AND g.completed_date IS NOT NULL AND g.completed_date <= :before
+   AND (g.completed_date, g.id) > (:after_date, :after_id)
+ ORDER BY g.completed_date, g.id LIMIT :limit;
 
 -- :name first_runs_of_group
 SELECT r.id, (SELECT count(*) FROM runstep s WHERE s.workflow_run_id = r.id AND s.parent_step_id IS NULL) AS steps

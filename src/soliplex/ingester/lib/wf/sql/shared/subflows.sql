@@ -11,6 +11,14 @@ SELECT r.id FROM workflowrun r LEFT JOIN runstep s ON s.id = r.parent_step_id AN
 -- :fragment its_step_waits
 EXISTS (SELECT 1 FROM runstep s WHERE s.id = r.parent_step_id AND s.awaits = r.run_key)
 
+-- Of these runs, those that a step has started, which waits for them no more: it was told how they ended, has ended
+-- itself, or is gone.
+-- :name runs_not_waited_for
+SELECT r.id, r.workflow_definition_id, s.workflow_step_name, s.workflow_run_id AS parent_run_id
+  FROM workflowrun r LEFT JOIN runstep s ON s.id = r.parent_step_id
+ WHERE r.id {among ids} AND r.parent_step_id IS NOT NULL AND (r.completed_date IS NOT NULL OR NOT {its_step_waits})
+ ORDER BY r.id;
+
 -- The key becomes free for another run, and this one an orphan.
 -- :name give_up_key
 UPDATE workflowrun SET run_key = run_key || ':' || CAST(id AS text) WHERE id = :run_id;

@@ -36,5 +36,8 @@ SELECT n.id AS signal_id, p.id AS step_id FROM numbered n JOIN parked p ON p.awa
 -- :name delete_signals
 DELETE FROM signal WHERE id {among ids};
 
+-- :name delete_signals_of_key
+DELETE FROM signal WHERE key = :key;
+
 -- :name shelve_signals
 UPDATE signal SET is_new = false WHERE id {among ids};

@@ -9,7 +9,7 @@ SELECT id, run_group_id, workflow_definition_id, cancel_requested_at, definition
 -- SQLite takes JSON apart by paths. A member that is absent is NULL, and the column stays as it is.
 -- :name complete_steps
 UPDATE runstep
-   SET status = 'COMPLETED', completed_date = :now, status_date = :now, lease_token = NULL,
+   SET status = 'COMPLETED', completed_date = :now, status_date = :now, lease_token = NULL, progress = NULL,
        start_date = coalesce(json_extract(x.value, '$.started_at'), start_date),
        status_message = json_extract(x.value, '$.message'),
        status_meta = coalesce(json_extract(x.value, '$.meta'), status_meta),
