@@ -116,8 +116,13 @@ def test_what_the_server_refuses_is_told_politely(visit: Visits, installation: I
     expect(page.get_by_role("status", name="Messages")).to_contain_text("Not allowed for the key “read-only”")
 
 
-def test_a_group_is_deleted_only_by_who_types_its_number(visit: Visits, installation: Installation) -> None:
+def test_a_group_is_deleted_only_by_who_types_its_number_and_whoever_looks_at_it_sees_that(
+    visit: Visits, installation: Installation
+) -> None:
     group = installation.ingest("to be deleted", {"gone.pdf": b"%PDF-1.4 gone"})
+    (run,) = installation.get(f"workflow/run-groups/{group}/runs")
+    onlooker = visit().go(f"/runs/{run['id']}")
+    expect(onlooker.get_by_role("region", name="Graph of the run")).to_be_visible()
     page = visit().go(f"/groups/{group}")
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog")
@@ -131,6 +136,8 @@ def test_a_group_is_deleted_only_by_who_types_its_number(visit: Visits, installa
     sure.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Run groups")
     assert group not in [each["id"] for each in installation.get("workflow/run-groups")]
+    expect(onlooker.get_by_role("status").filter(has_text=f"Run {run['id']} was deleted")).to_be_visible()
+    expect(onlooker.get_by_role("button", name="Delete")).to_have_count(0)
 
 
 def focused(page: Page) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from soliplex.ingester.lib.models import Database
-from soliplex.ingester.lib.wf import feed
+from soliplex.ingester.lib.wf import feed, operations
 from soliplex.ingester.lib.wf.feed import OLDEST, Change, ChangeFeed, Follower, News, changes_since, state_now
 from tests.support.engine import Driver, errored, execute, expanded, linear, parked, workflow
 
@@ -230,6 +230,26 @@ async def test_a_pulse_tells_who_asks_for_it_that_something_changed_once_for_eac
     assert (one._waiting, none._waiting) == (0, 0)
     assert "pulse" not in {each.kind for each in found}
     await feed.close()
+
+
+async def test_who_names_a_group_is_told_once_that_it_was_deleted(driver: Driver) -> None:
+    group_id = (await driver.start(linear("a"), 2)).group_id
+    await driver.drain()
+    named, news = frozenset({group_id}), News()
+    await news.look(driver.now(), groups=named, named=named)
+    await operations.delete_run_group(group_id)
+    (gone,) = await news.look(driver.now(), groups=named, named=named)
+    assert (gone.kind, gone.id, gone.data) == ("gone", None, {"run_group_id": group_id})
+    assert await news.look(driver.now(), named=named) == []
+
+    of_run = Follower(run_group_id=group_id, run_id=1, kinds=frozenset({"pulse"}))
+    others = (Follower(), Follower(run_group_id=group_id + 1))
+    assert [each.wants(gone) for each in (of_run, *others)] == [True, False, False]
+    assert of_run.tell([gone])
+    assert of_run.tell_the_pulse()
+    assert await of_run.next() == [gone]
+    assert of_run._waiting == 0  # and no pulse: there is nothing to look at anew
+    assert [each.kind for each in await state_now(of_run)] == ["gone"]
 
 
 async def test_streams_end_when_looking_fails(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,13 +18,14 @@ export interface Filter {
 }
 
 export interface Change {
-  kind: Kind | "gap";
+  /** `gone`: the run group that was named is no more. */
+  kind: Kind | "gap" | "gone";
   data: Record<string, unknown>;
 }
 
 type Listener = (change: Change | null) => void;
 
-const KINDS = ["group", "run", "step", "pulse", "gap"] as const;
+const KINDS = ["group", "run", "step", "pulse", "gap", "gone"] as const;
 const HIDDEN_FOR = 5_000;
 const LONGEST_PAUSE = 30_000;
 

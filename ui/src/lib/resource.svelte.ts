@@ -44,6 +44,15 @@ export class Resource<T> {
     this.running = null;
   }
 
+  /** It was deleted while it was shown. */
+  vanish(): void {
+    this.stop();
+    this.data = null;
+    this.isGone = true;
+    this.loading = false;
+    this.error = "This was deleted.";
+  }
+
   private async finish(promise: Promise<T>, running: AbortController): Promise<void> {
     try {
       const data = await promise;
@@ -87,7 +96,8 @@ export function resource<T>(load: (signal: AbortSignal) => Promise<T>, options: 
       if (!filter) return;
       const soon = throttled(() => void found.reload(), atMostEvery);
       const end = feed.follow({ kind: "pulse", ...filter }, (change) => {
-        if (change === null || when(change)) soon.call();
+        if (change?.kind === "gone") found.vanish();
+        else if (change === null || when(change)) soon.call();
       });
       return () => {
         end();

@@ -235,6 +235,11 @@ class Uploading {
       void this.look().catch((error: unknown) => (this.problem = wordsFor(error)));
       return;
     }
+    if (change.kind === "gone") {
+      this.problem = `Run group ${this.groupId} was deleted: its documents are not processed any further.`;
+      this.end();
+      return;
+    }
     const { data } = change;
     const runId = Number(data["workflow_run_id"]);
     if (change.kind === "run") {
@@ -252,6 +257,10 @@ class Uploading {
   private seeIfOver(): void {
     const started = this.items.filter((item) => item.stage === "sent");
     if (this.phase !== "running" || !started.every((item) => item.run !== null && isFinal(item.run))) return;
+    this.end();
+  }
+
+  private end(): void {
     this.phase = "over";
     this.endFeed?.();
     this.endFeed = null;

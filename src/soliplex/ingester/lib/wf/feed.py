@@ -14,7 +14,8 @@ Runs and groups are told with an id, made of the time of the change; a follower 
 is told what changed since (and, within a few seconds of it, perhaps once more). Steps follow from their runs and have
 no id of their own: those in flight are told as they begin and end; a step that came and went between two looks is told
 of, at the latest, before the end of its run. Who comes back is told of every step that changed meanwhile. What is older
-than a week is not told any more, and a change of the kind `gap` says so.
+than a week is not told any more, and a change of the kind `gap` says so. Of a group that was deleted, nothing can be
+told but that: who named it hears a `gone`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ OVERLAP: Final = timedelta(seconds=5)
 """How far clocks of workers may be apart, and how long a transaction may take to commit."""
 OLDEST: Final = timedelta(days=7)
 PULSE: Final = "pulse"
+GONE: Final = "gone"
 QUEUE: Final = 10_000
 """Changes that may wait for a follower before it is sent away."""
 TOLD_AT_ONCE: Final = 200
@@ -116,6 +118,8 @@ class Follower:
         return not (self.step_types or self.kinds) and all(each is None for each in asked)
 
     def wants(self, change: Change) -> bool:
+        if change.kind == GONE:
+            return change.run_group_id == self.run_group_id
         return (not self.kinds or change.kind in self.kinds) and self._is_about(change)
 
     def _is_about(self, change: Change) -> bool:
@@ -132,7 +136,7 @@ class Follower:
         """Queue changes for the follower. False if it has not kept up: its stream ends, and it may come back later."""
         wanted = found if self._wants_all else [change for change in found if self.wants(change)]
         if PULSE in self.kinds:
-            self._moved += sum(map(self._is_about, found))
+            self._moved += sum(change.kind != GONE and self._is_about(change) for change in found)
         return self._queue(wanted)
 
     def tell_the_pulse(self) -> bool:
@@ -224,7 +228,9 @@ class ChangeFeed:
         while self._followers:
             began, found = loop.time(), list[Change]()
             try:
-                found = await self._news.look(self._clock(), groups=self._named_groups())
+                named = self._named_groups()
+                are_all = all(each.run_group_id is not None for each in self._followers)
+                found = await self._news.look(self._clock(), groups=named if are_all else None, named=named)
                 await self.spread(found)
                 self._has_looked.set()
             except TROUBLES_OF_THE_DATABASE as error:
@@ -241,10 +247,9 @@ class ChangeFeed:
             follower.tell_the_end()
         self._has_looked.set()
 
-    def _named_groups(self) -> frozenset[int] | None:
-        """The groups that are followed, if every follower names one."""
-        named = frozenset(each.run_group_id for each in self._followers if each.run_group_id is not None)
-        return named if all(each.run_group_id is not None for each in self._followers) else None
+    def _named_groups(self) -> frozenset[int]:
+        """The groups that are followed by name."""
+        return frozenset(each.run_group_id for each in self._followers if each.run_group_id is not None)
 
     async def spread(self, found: Iterable[Change]) -> None:
         async for some in in_pieces(found, TOLD_AT_ONCE):
@@ -305,9 +310,12 @@ class News:
         self._progress: dict[int, tuple[int, ...]] = {}
         self._in_flight: dict[int, StepState] = {}
         self._ended_steps: defaultdict[int, set[int]] = defaultdict(set)
+        self._gone: frozenset[int] = frozenset()
 
-    async def look(self, now: datetime, *, groups: frozenset[int] | None = None) -> list[Change]:
-        """What has changed since the last look: anywhere, or in these groups."""
+    async def look(
+        self, now: datetime, *, groups: frozenset[int] | None = None, named: frozenset[int] = frozenset()
+    ) -> list[Change]:
+        """What has changed since the last look, anywhere or in these groups; and which of those named are no more."""
         is_first = self._since is None
         since = (self._since or now) - OVERLAP
         among = await self._active_groups(since) if groups is None else groups
@@ -317,6 +325,7 @@ class News:
             *await self._steps(runs, groups),
             *await _written(runs, run_change),
             *self._groups(changed_groups, since),
+            *await self._vanished(named.difference(group.id for group in changed_groups if group.id is not None)),
         ]
         self._since = now
         self._told = {key: at for key, at in self._told.items() if at >= since - OVERLAP}
@@ -328,6 +337,12 @@ class News:
         active = await (changes.groups_active_since(since) if last is None else changes.groups_active_after(last))
         self._last_event = active.last_event
         return active.ids
+
+    async def _vanished(self, unseen: frozenset[int]) -> list[Change]:
+        """Those of these groups that are no more, and of which nobody was told yet."""
+        gone = unseen - await changes.existing_groups(unseen) if unseen else unseen
+        news, self._gone = gone - self._gone, gone
+        return [gone_change(group_id) for group_id in sorted(news)]
 
     def _is_news(self, key: Key, at: datetime | None) -> bool:
         is_new = key not in self._told
@@ -417,7 +432,8 @@ async def state_now(follower: Follower) -> list[Change]:
     steps = [step_change(step) for step in await changes.steps_in_flight(named)]
     ids: Collection[int] = named or (await changes.groups_active_after(2**62)).ids
     groups = [group_change(group, is_progress=True) for group in await changes.changed_groups(ids)]
-    return [change for change in (*steps, *groups) if follower.wants(change)]
+    gone = [gone_change(each) for each in named or () if not groups]
+    return [change for change in (*steps, *groups, *gone) if follower.wants(change)]
 
 
 def moment_of(event_id: str) -> datetime | None:
@@ -503,6 +519,12 @@ def step_change(step: StepState) -> Change:
         step_type=step.step_type,
         data=step.as_json(),
     )
+
+
+def gone_change(group_id: int) -> Change:
+    """That a group is no more. It stands at no place in the order of changes: who comes back is refused."""
+    told = {"run_group_id": group_id}
+    return Change(kind=GONE, key=(GONE, group_id, ""), run_group_id=group_id, batch_id=None, workflow_id="", data=told)
 
 
 def _gap(since: datetime, oldest: datetime) -> Change:

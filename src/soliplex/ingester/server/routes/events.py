@@ -52,7 +52,8 @@ async def follow(
     It begins with steps in flight and groups that have not ended; after `Last-Event-ID`, with what changed since.
     Groups and runs have an id; the progress of a group and the steps have none. After an id of more than a week ago, an
     event `gap` says from when until when nothing is told. A `pulse` says how many changes a look at the database has
-    found, and nothing else: for who only wants to know when to look anew. There is one at the beginning.
+    found, and nothing else: for who only wants to know when to look anew. There is one at the beginning. Who names a
+    group or a run hears a `gone`, whatever kinds are asked for, when the group is deleted.
     """
     resumed = last_event_id or last_event_id_in_query
     if resumed is not None and moment_of(resumed) is None:

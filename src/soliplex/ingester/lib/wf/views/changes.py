@@ -144,6 +144,13 @@ async def changed_groups(among: Collection[int], since: datetime | None = None) 
         return list((await session.exec(query)).all())
 
 
+async def existing_groups(among: Collection[int]) -> frozenset[int]:
+    """Those of the groups that there are."""
+    number = col(RunGroup.id)
+    async with Database.session(read_only=True) as session:
+        return frozenset(each for each in await session.exec(select(number).where(number.in_(among))) if each)
+
+
 async def changed_runs(
     among: Collection[int],
     since: datetime,
