@@ -99,6 +99,26 @@ def test_a_document_is_compared_and_rolled_back_and_the_run_is_followed(
     expect(page.get_by_test_id("markdown")).to_contain_text("The team meets on Monday.")
 
 
+def test_of_a_long_text_the_beginning_is_shown_and_all_of_it_when_asked_for(
+    visit: Visits, installation: Installation
+) -> None:
+    installation.ingest("Long", {"/long.md": b"# Long\n\nThe first words.\n"}, source="long")
+    long = "# Long\n\nThe first words.\n\n" + "Words and more words of a long text.\n\n" * 12_000 + "The last words.\n"
+    asked: list[str] = []
+    visitor = visit()
+    visitor.page.on("request", lambda request: asked.append(request.url))
+    visitor.page.route("**/document/text?**", lambda route: route.fulfill(body=long, content_type="text/markdown"))
+    page = visitor.go("/documents/at?source=long&uri=%2Flong.md")
+    expect(page.get_by_test_id("markdown")).to_contain_text("The first words.")
+    expect(page.get_by_text("This is the beginning of a long text.")).to_be_visible()
+    assert not [each for each in asked if each.endswith("/artifacts/chunks")]
+
+    page.get_by_role("button", name="Show all").first.click()
+    page.get_by_role("button", name="Go through the chunks").click()
+    expect(page.get_by_test_id("markdown").locator(".shown", has_text="The first words.")).to_be_visible()
+    expect(page.get_by_text("Part 1 of 8")).to_be_visible()
+
+
 def test_who_may_only_read_is_told_so_and_nothing_is_sent(
     visit: Visits, installation: Installation, tmp_path: Path
 ) -> None:

@@ -38,6 +38,19 @@ test("words that repeat are found where the chunk stands", () => {
   assert.deepEqual(locate(text, ["Same words", "Between", "Same words"]).map((place) => place?.start), [0, 13, 23]);
 });
 
+test("a chunk is found by any of its parts, however far away, and those that are nowhere hide no others", () => {
+  const numbered = (word: string, from: number, to: number) => Array.from({ length: to - from }, (_, index) => `${word}${from + index}`).join(" ");
+  const text = `${numbered("first", 0, 9_000)}\n\n${numbered("table", 0, 9_000)}\n\n${numbered("last", 0, 9_000)}\n\nThe end.`;
+  const nowhere = Array.from({ length: 500 }, (_, index) => numbered(`anew${index}`, 0, 40));
+  const half = `${numbered("other", 0, 9)} ${numbered("last", 8_000, 8_020)}`;
+  const places = locate(text, [numbered("first", 100, 120), ...nowhere, half, "The end.", numbered("table", 7, 20)]);
+  const found = places.map((place) => place && text.slice(place.start, place.end));
+  assert.equal(found[0], numbered("first", 100, 120));
+  assert.deepEqual(found.slice(1, 501), nowhere.map(() => null));
+  assert.match(found[501]!, /last8000 .* last8019$/);
+  assert.deepEqual(found.slice(502), ["The end", numbered("table", 7, 20)]);
+});
+
 test("a unified diff becomes two columns", () => {
   const rows = sideBySide("--- a\n+++ b\n@@ -1,3 +1,4 @@\n one\n-two\n+TWO\n+more\n three\n@@ -9 +10 @@\n-nine\n+NINE");
   assert.deepEqual(

@@ -27,6 +27,12 @@ export class ApiError extends Error {
   }
 }
 
+/** A text, or no more than its beginning. */
+export interface Beginning {
+  text: string;
+  isWhole: boolean;
+}
+
 type Listener = (error: ApiError) => void;
 const unauthorized = new Set<Listener>();
 
@@ -93,6 +99,21 @@ export const api = {
 
   text: async (path: string, query?: Query, signal?: AbortSignal): Promise<string> =>
     (await send(path, query, signal ? { signal } : {})).text(),
+
+  /** The text up to so many letters and a little more: what comes after is not read, nor sent by the server. */
+  beginning: async (path: string, query: Query, most: number, signal?: AbortSignal): Promise<Beginning> => {
+    const { body } = await send(path, query, signal ? { signal } : {});
+    const pieces: string[] = [];
+    const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let read = 0; reader && read <= most; ) {
+      const { done, value } = await reader.read();
+      if (done) return { text: pieces.join(""), isWhole: true };
+      pieces.push(value);
+      read += value.length;
+    }
+    await reader?.cancel();
+    return { text: pieces.join(""), isWhole: reader === undefined };
+  },
 
   post: <T>(path: string, body: unknown = {}, query?: Query): Promise<T> =>
     json<T>(path, query, { method: "POST", headers: AS_JSON, body: JSON.stringify(body) }),

@@ -15,6 +15,8 @@ export interface Part {
 }
 
 const LARGEST_PART = 60_000;
+/** How much of a long text is loaded before all of it is asked for. */
+export const FIRST = 4 * LARGEST_PART;
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 
 /** The blocks of a text in their order: headings, paragraphs, lists, tables. `start` is where the text itself begins. */
@@ -31,6 +33,12 @@ export function blocksOf(part: Part): Block[] {
     at = Math.min(part.text.length, Math.max(at, end));
   }
   return blocks;
+}
+
+/** The beginning of a text that was cut anywhere, up to where a block ends. */
+export function upToABlock(text: string): string {
+  const end = text.lastIndexOf("\n\n");
+  return end > text.length / 2 ? text.slice(0, end + 2) : text;
 }
 
 /** A long text in parts that are drawn one at a time, cut where a block ends, and never inside of a fence of code. */
