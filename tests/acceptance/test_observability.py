@@ -338,16 +338,18 @@ def test_every_record_of_a_step_tells_its_run_step_and_document(watched: Watched
     alone = [record for record in of_library if "step_id" in record]
     for record in alone:
         run, step = of_steps[record["step_id"]]
-        assert (record["run_id"], record["doc_id"], record["step"]) == (
+        assert (record["run_id"], record["doc_id"], record["step"], record["trace_id"]) == (
             run["id"],
             run["doc_id"],
             step["workflow_step_name"],
+            run["trace_id"],
         )
     said = sorted((record["event"], record["step"]) for record in alone if record["step"] != "third")
     assert said == [("at work apart", "second")] * 2 + [("at work in a thread", "first")] * 3
     together = [record for record in of_library if record["step"] == "third"]
     named = [step_id for record in together for step_id in record.get("step_ids", [record.get("step_id")])]
     assert sorted(named) == sorted(step for step in of_steps if of_steps[step][1]["workflow_step_name"] == "third")
+    assert {record["trace_id"] for record in together} <= {run["trace_id"] for run in watched.runs}
     attempts = sorted(record["attempt"] for record in alone if record["step"] == "first")
     assert attempts == [1, 1, 2]
 

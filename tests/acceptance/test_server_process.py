@@ -77,6 +77,8 @@ def test_documents_are_processed_and_told_of_and_a_signal_ends_it_all(tmp_path: 
     log = [json.loads(line) for line in server.lines() if line.startswith("{")]
     told = [line["path"] for line in log if line.get("request_id") == "from-a-test" and "path" in line]
     assert told == [f"{A}/locks"]
+    begun = [line["run_group_id"] for line in log if line.get("path") == f"{A}/batch/start-workflows"]
+    assert begun == [group_id]
     assert any("stopped" in line["event"] for line in log)
 
 

@@ -116,11 +116,12 @@ class Executor:
         self._probe = probe or NoProbe()
         self._is_probed = probe is not None
         self._tracing = tracing
+        self._trace_of = None if tracing is None else tracing.trace_id_of
         self._deadlines = Deadlines()
 
     async def execute(self, steps: Sequence[ClaimedStep]) -> list[Result]:
         """One attempt of each step: in one call if the handler takes many, else one after the other by the caller."""
-        underway = Underway(steps)
+        underway = Underway(steps, self._trace_of)
         before = working_on.set(underway)
         try:
             started_at = self._clock()

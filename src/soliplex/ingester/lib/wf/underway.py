@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from soliplex.ingester.lib.log_facts import Facts
 from soliplex.ingester.lib.wf.work import ClaimedStep
+
+type TraceOf = Callable[[ClaimedStep], str | None]
+"""Gives the id of the trace that a step is part of; None where it is not traced."""
 
 MOST_NAMED: Final = 100
 """Steps of one call that a record names."""
@@ -16,10 +19,11 @@ _NOTHING: Final[Facts] = {}
 class Underway:
     """Steps that are executed, until they are over."""
 
-    __slots__ = ("_steps",)
+    __slots__ = ("_steps", "_trace_of")
 
-    def __init__(self, steps: Sequence[ClaimedStep]) -> None:
+    def __init__(self, steps: Sequence[ClaimedStep], trace_of: TraceOf | None = None) -> None:
         self._steps = steps
+        self._trace_of = trace_of
 
     def end(self) -> None:
         """From now on there is nothing to tell: a task that a handler left behind works on none of its steps."""
@@ -34,7 +38,10 @@ class Underway:
         steps = self._steps
         if not steps:
             return _NOTHING
-        return _of_one(steps[0]) if len(steps) == 1 else _of_many(steps[:MOST_NAMED])
+        facts = _of_one(steps[0]) if len(steps) == 1 else _of_many(steps[:MOST_NAMED])
+        # Where several share a call, what their handler traces stands in the trace of the first.
+        trace_id = None if self._trace_of is None else self._trace_of(steps[0])
+        return facts if trace_id is None else {**facts, "trace_id": trace_id}
 
 
 def _of_one(step: ClaimedStep) -> Facts:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from structlog.contextvars import bind_contextvars
 
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.models import DocumentBatch, PaginatedResponse, RunGroup, RunStatus, RunStep, WorkflowRun
@@ -111,6 +112,7 @@ async def start_workflows(
         priority=priority,
         only_unparsed=only_unparsed,
     )
+    bind_contextvars(run_group_id=started.run_group.id)
     return StartedWorkflows.of(started)
 
 

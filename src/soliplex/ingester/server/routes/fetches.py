@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Form
+from structlog.contextvars import bind_contextvars
 
 from soliplex.ingester.lib.fetching import schemes_in_words
 from soliplex.ingester.lib.operations.fetches import FETCH_WORKFLOW, Fetch, start_fetches
@@ -50,4 +51,5 @@ async def fetch_documents(
         param_id=param_id,
         priority=priority,
     )
+    bind_contextvars(run_group_id=started.run_group.id)
     return StartedWorkflows.of(started)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, Field, StrictBool, TypeAdapter
+from structlog.contextvars import bind_contextvars
 
 from soliplex.ingester.lib.enums import DefinitionKind
 from soliplex.ingester.lib.errors import InvalidInputError, NotFoundError
@@ -336,4 +337,5 @@ async def start_run(slug: Text, body: NewFlowRun) -> StartedFlow:
     run_id = await Executor.start_workflow(
         flow, body.input, key=body.key, priority=body.priority, start_at=body.start_at, deadline=body.deadline
     )
+    bind_contextvars(run_id=run_id)
     return StartedFlow(run_id=run_id, slug=slug)

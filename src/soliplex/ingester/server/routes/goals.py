@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field, TypeAdapter
+from structlog.contextvars import bind_contextvars
 
 from soliplex.ingester.goals.decomposers import shipped_decomposer
 from soliplex.ingester.goals.goal_list import ListedGoal, list_goals
@@ -115,7 +116,9 @@ async def start_goal(body: NewGoalBody, request: Request) -> StartedGoal:
         # In a thread, so that other requests have their turn: there may be thousands of tasks.
         tasks = await asyncio.to_thread(tasks_of, body.plan)
         new = NewGoal(goal=goal, tasks=tasks, **_options(body))
-    return StartedGoal(run_id=(await start(new)).run_id)
+    started = await start(new)
+    bind_contextvars(run_id=started.run_id)
+    return StartedGoal(run_id=started.run_id)
 
 
 @router.get("/", summary="Goals, the newest first", response_model=Goals)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, computed_field
+from structlog.contextvars import bind_contextvars
 
 from soliplex.ingester.lib import operations as documents
 from soliplex.ingester.lib.answers import Waiting
@@ -226,12 +227,14 @@ async def start_run(
     priority: Annotated[Priority, Form()] = 0,
 ) -> tuple[WorkflowRun, Sequence[RunStep]]:
     """Create a run in a group of its own; gives the run and its steps."""
-    return await documents.start_document_workflow(
+    run, steps = await documents.start_document_workflow(
         doc_id,
         workflow_id=workflow_definition_id or workflow_definiton_id,
         param_id=param_id,
         priority=priority,
     )
+    bind_contextvars(run_id=run.id)
+    return run, steps
 
 
 @router.get("/steps", summary="Steps in a status", response_model=Steps)

@@ -215,7 +215,9 @@ class _Upload:
         if self._received is None:
             raise BadFieldError(FILE, "is missing: send the document")
         received, self._received = self._received, None
-        return await start_job(received, filename=self._filename, options=options, sender=_sender(request))
+        job = await start_job(received, filename=self._filename, options=options, sender=_sender(request))
+        structlog.contextvars.bind_contextvars(job_id=job.jobid)
+        return job
 
     async def discard(self) -> None:
         if self._received is not None:

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
+from structlog.contextvars import bind_contextvars
 
 from soliplex.ingester.lib import operations
 from soliplex.ingester.lib.errors import InvalidInputError
@@ -196,6 +197,8 @@ async def roll_back(request: Request, response: Response) -> RolledBack:
     )
     if not done.is_changed:
         response.status_code = HTTPStatus.OK
+    if done.runs:
+        bind_contextvars(run_group_id=done.runs[0].run_group_id)
     return done
 
 

@@ -77,6 +77,11 @@ class Tracing:
                 _note_outcome(spans[result.step_id], result)
         return results
 
+    def trace_id_of(self, step: ClaimedStep) -> str | None:
+        """The id of the trace that an attempt at the step is part of, if its run is traced."""
+        ids = trace_ids_of(step.run_id, _moment(step.run, "created_date"))
+        return ids.hex if ids.is_sampled(self._ratio) else None
+
     def _begun(self, step: ClaimedStep) -> Span:
         ids = trace_ids_of(step.run_id, _moment(step.run, "created_date"))
         run = _context(ids, is_sampled=ids.is_sampled(self._ratio))
