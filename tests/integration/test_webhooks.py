@@ -270,6 +270,8 @@ async def test_a_workflow_reports_its_events_to_receivers(database: None, hooks:
             "id": "reported",
             "item_steps": {"step": {"method": "tests.support.handlers.nothing"}},
             "lifecycle_events": {
+                "step_start": [{**tell, "parameters": {"url": hooks.url}}],
+                "step_end": [{**tell, "parameters": {"url": hooks.url}}],
                 "item_end": [{**tell, "parameters": {"url": hooks.url, "secret": "duty"}}],
                 "group_end": [{**tell, "parameters": {"url": hooks.url}}],
             },
@@ -278,8 +280,10 @@ async def test_a_workflow_reports_its_events_to_receivers(database: None, hooks:
     get_registry().register(flow)
     created = await ops.create_run_group(flow, None, [ops.NewRun(input={})], name="one")
     async with working(consumers={"webhook": 2, "*": 2}):
-        await hooks.has(taken=2)
+        await hooks.has(taken=4)
         await until(lambda: scalar("SELECT count(*) = 0 FROM workflowrun WHERE completed_date IS NULL"))
+    in_order = sorted((each.content for each in hooks.taken), key=lambda content: content["data"]["event_id"])
+    assert [content["type"] for content in in_order] == ["step_start", "step_end", "item_end", "group_end"]
     by_type = {delivery.content["type"]: delivery for delivery in hooks.taken}
     assert by_type["group_end"].content["data"]["run_group_id"] == created.group_id
     assert by_type["item_end"].content["data"]["workflow_run_id"] == created.run_ids[0]

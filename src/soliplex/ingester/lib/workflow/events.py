@@ -39,6 +39,7 @@ async def notify_webhook(
     secret: str | None = None,
     workflow_run_id: int | None = None,
     doc_hash: str | None = None,
+    step_id: int | None = None,
     run_step: RunStep | None = None,
     error: str | None = None,
 ) -> None:
@@ -47,12 +48,14 @@ async def notify_webhook(
     `secret` is the name of a key in WEBHOOK_SECRETS: a workflow file is no place for the key itself.
     """
     data = {
+        "event_id": event_id,
         "run_group_id": run_group.id,
         "run_group_name": run_group.name,
         "workflow_id": run_group.workflow_definition_id,
         "batch_id": run_group.batch_id,
         "workflow_run_id": workflow_run_id,
         "doc_hash": doc_hash,
+        "step_id": step_id,
         "step": None if run_step is None else run_step.workflow_step_name,
         "error": error,
     }
