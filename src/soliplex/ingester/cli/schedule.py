@@ -38,7 +38,7 @@ async def add(
         float | None, typer.Option("--longest", metavar="SECONDS", min=0.001, help="How long a run may take.")
     ] = None,
     catch_up: Annotated[
-        bool, typer.Option("--catch-up/--no-catch-up", help="Start once, late, what was due while no worker was there.")
+        bool, typer.Option("--catch-up/--no-catch-up", help="Start once, late, what was due more than a minute ago.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:

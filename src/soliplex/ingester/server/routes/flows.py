@@ -141,7 +141,7 @@ class NewSchedule(Body):
     input: Any = None
     priority: Whole = Field(default=0, ge=-(2**31), lt=2**31)
     longest_seconds: float | None = Field(default=None, gt=0, description="How long a run may take.")
-    catch_up: StrictBool = Field(default=True, description="Start once, late, what was due while no worker was there.")
+    catch_up: StrictBool = Field(default=True, description="Start once, late, what was due more than a minute ago.")
 
 
 @router.get("/", summary="Flows, by slug")

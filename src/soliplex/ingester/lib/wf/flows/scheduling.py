@@ -20,8 +20,8 @@ async def schedule(
 ) -> Schedule:
     """Start the flow at every due time, once, whichever worker notices it.
 
-    The schedule is called `name`, by default like the flow. A due time that passes while no worker is there is counted
-    as missed; with `catch_up`, the flow is started once, late.
+    The schedule is called `name`, by default like the flow. A due time that is more than a minute ago when a worker
+    notices it is late: with `catch_up`, the flow is started once for all that are; else they are counted as missed.
     A flow or class that is given in place of a slug is stored, so that any worker finds it.
     """
     slug = await Executor.save(slug)
