@@ -10,6 +10,7 @@ import pytest
 from benchmarks.documents import exports
 from soliplex.ingester.lib.chunking import chunk
 from soliplex.ingester.lib.parsing import Parsed, ParseOptions, parser_named
+from soliplex.ingester.lib.parsing.fast import FastParser
 from soliplex.ingester.lib.parsing.local import LocalParser, local_parser
 from tests.support.files import pdf
 
@@ -142,11 +143,26 @@ def test_a_page_that_is_to_be_read_as_a_picture_is_not_compared(tmp_path: Path) 
 
 
 def test_the_fast_way_tells_its_coverage(tmp_path: Path) -> None:
-    from soliplex.ingester.lib.parsing.fast import FastParser
-
     path = tmp_path / "page"
     path.write_bytes(pdf(BODY, BODY))
     parsed = FastParser().parse_blocking(path, mime_type="application/pdf", options=ParseOptions())
     assert parsed.coverage is not None
     assert parsed.coverage.share == 1.0
     assert parsed.coverage.words > 200
+
+
+@pytest.mark.parametrize("parser", [LocalParser(), FastParser()])
+def test_a_hyphen_at_the_end_of_a_line_stays_if_the_document_writes_the_word_with_it(
+    tmp_path: Path, parser: LocalParser | FastParser
+) -> None:
+    lines = BODY.split("\n")
+    ends = (
+        "The measure is well-\nknown and was taken twice for all of the experi-\nments of the years 2019-\n2020 here."
+    )
+    path = tmp_path / "page"
+    path.write_bytes(pdf("\n".join([*lines[:4], "A well-known measure is a good one for most of us here.", ends])))
+    parsed = parser.parse_blocking(path, mime_type="application/pdf", options=ParseOptions())
+    text = " ".join(parsed.markdown.split())
+    assert "is well-known and was taken twice for all of the experiments of the years 2019-2020 here." in text
+    assert parsed.coverage is not None
+    assert parsed.coverage.missing == 0

@@ -113,7 +113,7 @@ def test_lines_of_a_page_become_paragraphs() -> None:
         "A new paragraph of some length,\r\n\r\nAfter a gap."
     )
     assert paragraphs_of(text) == [
-        "A line that goes on and is broken at its end, to be read as one. Short end.",
+        "A line that goes on and is bro\u00adken at its end, to be read as one. Short end.",
         "A new paragraph of some length,",
         "After a gap.",
     ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
+from soliplex.ingester.lib.parsing.line_ends import mended, with_marks
 from soliplex.ingester.lib.parsing.plain_documents import PageText, count_alphanumeric
-from soliplex.ingester.lib.parsing.words import joined_lines
+from soliplex.ingester.lib.parsing.words import one_kind_of_lines
 from soliplex.ingester.lib.validation.remedies import GET_AGAIN, UNLOCK
 
 FEW_CHARACTERS: Final = 20
@@ -39,7 +42,13 @@ def page_texts(path: Path, page_range: tuple[int, int] | None = None) -> list[Pa
                 pages.append(PageText(number, *sides, paragraphs_of(text), text, _is_picture(page, text)))
     except pdfium.UnreadablePDFError as exc:
         raise unreadable_pdf(exc) from exc
-    return pages
+    return _mended(pages)
+
+
+def _mended(pages: Sequence[PageText]) -> list[PageText]:
+    """The pages with their words whole, by what all of them tell."""
+    texts = iter(mended([text for page in pages for text in page.paragraphs]))
+    return [replace(page, paragraphs=list(islice(texts, len(page.paragraphs)))) for page in pages]
 
 
 def _is_picture(page: Any, text: str) -> bool:
@@ -87,8 +96,11 @@ def text_length(pages: Iterable[PageText]) -> int:
 
 
 def paragraphs_of(text: str) -> list[str]:
-    """Lines put together again, as far as they tell by themselves where a paragraph ends."""
-    lines = [line.strip() for line in joined_lines(text).split("\n")]
+    """Lines put together again, as far as they tell by themselves where a paragraph ends.
+
+    Where a line ended with a hyphen, a mark is left (`line_ends`).
+    """
+    lines = [line.strip() for line in with_marks(one_kind_of_lines(text)).split("\n")]
     longest = max(map(len, lines), default=0)
     paragraphs: list[list[str]] = [[]]
     for line in lines:

@@ -64,7 +64,11 @@ def _ranges(characters: str) -> str:
 
 def joined_lines(text: str) -> str:
     """The text of a page with one kind of line break, and words whole that were divided at the end of a line."""
-    return LINE_END_HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", ""))
+    return LINE_END_HYPHEN.sub("", one_kind_of_lines(text))
+
+
+def one_kind_of_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
 
 
 def words_of(text: str) -> list[Word]:

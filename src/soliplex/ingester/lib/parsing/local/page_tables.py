@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, Final, NamedTuple, override
 
@@ -20,6 +20,7 @@ from docling_core.types.doc.base import BoundingBox
 from docling_core.types.doc.items.table.table_data import TableCell
 from docling_core.types.doc.labels import DocItemLabel
 
+from soliplex.ingester.lib.parsing.line_ends import DIVIDED, with_mark
 from soliplex.ingester.lib.parsing.local.marked import marks_on
 from soliplex.ingester.lib.parsing.local.table_grids import (
     THIN,
@@ -182,7 +183,7 @@ def _in_reading_order(words: Sequence[Word]) -> Words:
 
 def _cell(words: Sequence[Word], row: int, column: int) -> TableCell:
     return TableCell(
-        text=" ".join(word.text for word in (_read_leftwards(words) if _runs_left(words) else words)),
+        text=_text_of(list(_read_leftwards(words)) if _runs_left(words) else words),
         start_row_offset_idx=row,
         end_row_offset_idx=row + 1,
         start_col_offset_idx=column,
@@ -190,6 +191,14 @@ def _cell(words: Sequence[Word], row: int, column: int) -> TableCell:
         column_header=row == 0,
         bbox=_around(words) if words else None,
     )
+
+
+def _text_of(words: Sequence[Word]) -> str:
+    """The words with spaces between them, and a mark where a line of the cell ended with a hyphen."""
+    marked = [
+        with_mark(word.text, after.text) if after.top > word.middle else word.text for word, after in pairwise(words)
+    ]
+    return " ".join([*marked, *(word.text for word in words[-1:])]).replace(f"{DIVIDED} ", DIVIDED)
 
 
 def _runs_left(words: Sequence[Word]) -> bool:

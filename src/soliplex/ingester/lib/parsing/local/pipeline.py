@@ -13,14 +13,15 @@ from docling.datamodel.pipeline_options import LayoutPostprocessorOptions
 from docling.models.stages.form_field.form_field_model import PdfFormFieldModel
 from docling.models.stages.heading_hierarchy.heading_hierarchy_model import HeadingHierarchyModel
 from docling.models.stages.layout.layout_postprocessing_model import LayoutPostprocessingModel
-from docling.models.stages.page_assemble.page_assemble_model import PageAssembleModel, PageAssembleOptions
+from docling.models.stages.page_assemble.page_assemble_model import PageAssembleOptions
 from docling.models.stages.page_preprocessing.page_preprocessing_model import (
     PagePreprocessingModel,
     PagePreprocessingOptions,
 )
-from docling.models.stages.reading_order.readingorder_model import ReadingOrderModel, ReadingOrderOptions
+from docling.models.stages.reading_order.readingorder_model import ReadingOrderOptions
 from docling.pipeline.standard_pdf_pipeline import StandardPdfPipeline
 
+from soliplex.ingester.lib.parsing.local.assembly import LinesToTexts, TextsToDocument
 from soliplex.ingester.lib.parsing.local.layout import RapidLayoutModel
 from soliplex.ingester.lib.parsing.local.ocr import BundledOcrModel, BundledOcrOptions
 from soliplex.ingester.lib.parsing.local.page_tables import WordTableModel
@@ -51,6 +52,6 @@ class TorchlessPipeline(StandardPdfPipeline):
         self.layout_postprocessing_model = LayoutPostprocessingModel(options=LayoutPostprocessorOptions())
         self.form_field_model = PdfFormFieldModel(enabled=False)
         self.table_model = WordTableModel(enabled=options.do_table_structure)
-        self.assemble_model = PageAssembleModel(options=PageAssembleOptions())
-        self.reading_order_model = ReadingOrderModel(options=ReadingOrderOptions())
+        self.assemble_model = LinesToTexts(options=PageAssembleOptions())
+        self.reading_order_model = TextsToDocument(options=ReadingOrderOptions())
         self.heading_hierarchy_model = HeadingHierarchyModel(options=options.heading_hierarchy_options)
