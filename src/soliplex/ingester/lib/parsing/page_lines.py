@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from soliplex.ingester.lib.parsing.right_to_left import HAS_LEFTWARDS, in_reading_order
+
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
@@ -99,7 +101,20 @@ def _is_far(before: Box, place: Box) -> bool:
     return gap > WIDE_GAP * height
 
 
+def text_of(page: PdfPage) -> str:
+    """The text within the page's bounds."""
+    text: str = page.get_textpage().get_text_bounded()
+    if len(text) > MOST_LETTERS or not HAS_LEFTWARDS.search(text):
+        return text
+    bounds = Box(*page.get_bbox())
+    return "".join(letter for letter, place in _letters(page) if place is None or bounds.holds(place))
+
+
 def _letters(page: PdfPage) -> Iterator[tuple[str, Box | None]]:
+    return in_reading_order(_letters_as_found(page))
+
+
+def _letters_as_found(page: PdfPage) -> Iterator[tuple[str, Box | None]]:
     import pypdfium2.raw as pdfium  # noqa: PLC0415  loads a library of its own
 
     text = page.get_textpage()

@@ -13,6 +13,7 @@ from soliplex.ingester.lib import pdfium
 from soliplex.ingester.lib.parsing.coverage import MOST_PAGES_NAMED
 from soliplex.ingester.lib.parsing.errors import ParseFailedError, unreadable
 from soliplex.ingester.lib.parsing.line_ends import mended, with_marks
+from soliplex.ingester.lib.parsing.page_lines import text_of
 from soliplex.ingester.lib.parsing.plain_documents import PageText, count_alphanumeric
 from soliplex.ingester.lib.parsing.words import one_kind_of_lines
 from soliplex.ingester.lib.validation.remedies import GET_AGAIN, UNLOCK
@@ -34,7 +35,7 @@ def page_texts(path: Path, page_range: tuple[int, int] | None = None) -> list[Pa
             for number in pages_within(len(document), page_range):
                 try:
                     page = document[number - 1]
-                    text = page.get_textpage().get_text_bounded()
+                    text = text_of(page)
                 except PdfiumError:
                     pages.append(PageText(number, 612, 792, (), is_lost=True))
                     continue

@@ -1,6 +1,7 @@
 """docling's ways to put lines together to texts, and texts to a document; but for hyphens at the ends of lines.
 
-docling drops each of these. Here it leaves a mark, and the whole document tells which were part of a word.
+docling drops each of these. Here it leaves a mark, and the whole document tells which were part of a word. Lines that
+run from right to left are brought into their order first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from docling_core.types.doc.items.table.table_data import TableCell
 from docling_core.types.doc.items.text import TextItem
 
 from soliplex.ingester.lib.parsing.line_ends import DIVIDED, mended, with_mark
+from soliplex.ingester.lib.parsing.right_to_left import as_read
 
 
 class LinesToTexts(PageAssembleModel):
@@ -24,7 +26,8 @@ class LinesToTexts(PageAssembleModel):
 
     @override
     def sanitize_text(self, lines: list[str]) -> str:
-        marked = [*(with_mark(line, after) for line, after in pairwise(lines)), *lines[-1:]]
+        read = [as_read(line) for line in lines]
+        marked = [*(with_mark(line, after) for line, after in pairwise(read)), *read[-1:]]
         return super().sanitize_text(marked).replace(f"{DIVIDED} ", DIVIDED)
 
 

@@ -5,9 +5,8 @@ A PDF may say itself which letters make a cell, by tags. Elsewhere `table_grids`
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, Final, NamedTuple, override
@@ -34,6 +33,7 @@ from soliplex.ingester.lib.parsing.local.table_grids import (
 )
 from soliplex.ingester.lib.parsing.page_lines import Box
 from soliplex.ingester.lib.parsing.pdf_marks import TaggedTable
+from soliplex.ingester.lib.parsing.right_to_left import as_read_word, runs_left
 
 NEAR: Final = 8.0
 """Points beyond a table within which its outermost lines are."""
@@ -202,9 +202,7 @@ def _text_of(words: Sequence[Word]) -> str:
 
 
 def _runs_left(words: Sequence[Word]) -> bool:
-    """Whether most letters belong to a script that is written from right to left."""
-    ways = Counter(unicodedata.bidirectional(letter) for word in words for letter in word.text)
-    return ways["R"] + ways["AL"] > ways["L"]
+    return runs_left("".join(word.text for word in words))
 
 
 def _read_leftwards(words: Sequence[Word]) -> Iterator[Word]:
@@ -212,7 +210,8 @@ def _read_leftwards(words: Sequence[Word]) -> Iterator[Word]:
     for row in lines_of(words):
         runs = [list(run) for _, run in groupby(row, key=lambda word: _runs_left([word]))]
         for run in reversed(runs):
-            yield from reversed(run) if _runs_left(run) else run
+            for word in reversed(run) if _runs_left(run) else run:
+                yield replace(word, text=as_read_word(word.text))
 
 
 def _around(words: Sequence[Word]) -> BoundingBox:
