@@ -243,6 +243,18 @@ def test_bad_arguments_are_named_before_anything_is_uploaded(
     assert commands.json("si-cli", "list-batches") == []
 
 
+def test_parameters_that_a_step_refuses_are_named_before_anything_is_uploaded(
+    commands: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wrong.yaml").write_text("id: wrong\nconfig:\n  embed: {modell: minilm}\n")
+    monkeypatch.setenv("PARAM_DIR", str(tmp_path))
+    get_settings.cache_clear()
+    answer = commands("si-cli", "ingest", str(SAMPLES), "--params", "wrong")
+    assert answer.code == 2
+    assert answer.err.endswith("error: embed.modell: there is no such parameter; did you mean 'model'?\n")
+    assert commands.json("si-cli", "list-batches") == []
+
+
 class Process:
     """`si-cli` as a process of its own, whose lines can be waited for."""
 

@@ -338,6 +338,7 @@ async def test_a_parameter_set_is_saved_found_by_target_and_deleted(
     assert saved.status_code == 201
     assert saved.json()["id"] == "mine"
     assert saved.json()["file_path"] == "database:definition/1"
+    assert saved.json()["message"] == "Parameter set mine saved"
     listed = {row["id"]: row["source"] for row in (await client.get(f"{W}/{spelling}")).json()}
     assert (listed["mine"], listed["default"]) == ("user", "app")
     assert (await client.get(f"{W}/{spelling}/mine")).text == MINE
@@ -347,6 +348,20 @@ async def test_a_parameter_set_is_saved_found_by_target_and_deleted(
     assert (await client.delete(f"{W}/{spelling}/mine")).status_code == 200
     assert (await client.get(f"{W}/{spelling}/mine")).status_code == 404
     assert not (tmp_path / "user_params").exists(), "it is kept in the database, for all machines"
+
+
+async def test_nothing_is_started_with_parameters_that_a_step_refuses(client: httpx.AsyncClient, batch: int) -> None:
+    text = "id: misspelt\nconfig:\n  chunk: {chunk_sise: 100}\n  emebd: {precision: int8}\n"
+    saved = await client.post(f"{W}/param-sets", data={"yaml_content": text})
+    assert saved.status_code == 201, "a handler of a user may understand it"
+    _, of_the_key, of_the_section = saved.json()["message"].split("; warning: ")
+    assert of_the_key == "config.chunk.chunk_sise: there is no such parameter; did you mean 'chunk_size'?"
+    assert "did you mean 'embed'" in of_the_section
+    asked = {"batch_id": batch, "workflow_definition_id": "batch", "param_id": "misspelt"}
+    answer = await client.post("/api/v1/batch/start-workflows", data=asked)
+    assert answer.status_code == 400
+    assert "chunk.chunk_sise" in answer.text
+    assert (await client.get(f"{W}/run-groups")).json() == []
 
 
 async def test_a_parameter_set_that_is_shipped_or_in_use_stays(client: httpx.AsyncClient, batch: int) -> None:

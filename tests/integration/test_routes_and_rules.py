@@ -18,6 +18,7 @@ from soliplex.ingester.lib.operations import NewDocument, Started
 from soliplex.ingester.lib.operations.fetches import Fetch, start_fetches
 from soliplex.ingester.lib.operations.joining import join_group
 from soliplex.ingester.lib.search import Scope, SearchKind, search_documents
+from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.wf.catalog import use_registry
 from soliplex.ingester.lib.wf.registry import Registry
 from soliplex.ingester.lib.wf.runner import Worker
@@ -305,12 +306,12 @@ async def test_rules_add_to_the_metadata_of_documents(worker: Worker, batch_id: 
 
 
 @ON_SQLITE
-async def test_bad_rules_fail_at_once_and_are_named(worker: Worker, batch_id: int) -> None:
-    bread = await put(batch_id, "/bread.md", BREAD)
-    steps = await steps_of(await documents.start_workflows(batch_id, workflow_id="named", param_id="bad_rules"))
-    status, message = steps[bread, "named.enrich"]
-    assert status == "FAILED"
-    assert str(message).startswith("enrich.rules.0: the pattern '(' is no regular expression: missing )")
+async def test_nothing_is_started_with_bad_rules(worker: Worker, batch_id: int) -> None:
+    await put(batch_id, "/bread.md", BREAD)
+    with pytest.raises(
+        InvalidStepOptionError, match=r"enrich.rules.0: the pattern '\(' is no regular expression"
+    ):
+        await documents.start_workflows(batch_id, workflow_id="named", param_id="bad_rules")
 
 
 @pytest.mark.slow

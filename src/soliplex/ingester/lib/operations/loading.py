@@ -7,7 +7,7 @@ from typing import Any
 
 from soliplex.ingester.lib.embedding import EmbedOptions, provider_of
 from soliplex.ingester.lib.models import WorkflowStepType
-from soliplex.ingester.lib.operations.kinds import OURS
+from soliplex.ingester.lib.operations.step_parameters import is_shipped
 from soliplex.ingester.lib.parsing import ParseOptions, chosen_parser_name
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
 from soliplex.ingester.lib.wf.definitions import StepDefinition
@@ -23,7 +23,7 @@ async def loaded_first(workflow_id: str, param_id: str) -> dict[str, str]:
 
 
 def _loads(step: StepDefinition, parameters: Mapping[str, Any]) -> str:
-    if not step.method.startswith(OURS):
+    if not is_shipped(step):
         return ""
     try:
         if step.type == WorkflowStepType.PARSE and chosen_parser_name(ParseOptions.read(parameters)) == "local":

@@ -13,6 +13,7 @@ from soliplex.ingester.lib.models import Database, RunGroup, RunStep, WorkflowRu
 from soliplex.ingester.lib.models.columns import utcnow
 from soliplex.ingester.lib.models.transactions import Rows, Script
 from soliplex.ingester.lib.operations.sql import SQL
+from soliplex.ingester.lib.operations.step_parameters import check_step_parameters
 from soliplex.ingester.lib.rag import checked_rag_path, rag_resource_key
 from soliplex.ingester.lib.storable import LARGEST_INTEGER, checked_integer, unstorable_in
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition
@@ -140,6 +141,7 @@ async def plan_start(
 ) -> Start:
     """What is to be run, by definitions that are known; what is None is the default of the settings."""
     workflow, params = await chosen_definitions(workflow_id, param_id)
+    check_step_parameters(workflow, params)
     return Start(
         workflow=workflow,
         params=params,

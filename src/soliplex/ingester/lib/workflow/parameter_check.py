@@ -12,13 +12,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from soliplex.ingester.lib import operations
-from soliplex.ingester.lib.chunking import ChunkOptions
 from soliplex.ingester.lib.embedding import EmbedOptions, provider_of
-from soliplex.ingester.lib.enrichment import EnrichOptions
 from soliplex.ingester.lib.enums import WorkflowStepType
 from soliplex.ingester.lib.errors import InvalidInputError
-from soliplex.ingester.lib.parsing import ParseOptions
-from soliplex.ingester.lib.routing import RouteOptions
+from soliplex.ingester.lib.operations import step_parameters
 from soliplex.ingester.lib.step_options import StepOptions
 from soliplex.ingester.lib.wf.definitions import ParameterSet, WorkflowDefinition, parameter_set_from_mapping
 from soliplex.ingester.lib.wf.errors import DefinitionError, Problem, suggestion
@@ -26,9 +23,7 @@ from soliplex.ingester.lib.wf.reading import Source
 from soliplex.ingester.lib.wf.yaml_source import read_yaml
 from soliplex.ingester.lib.workflow.ingesting import IngestOptions
 
-OPTIONS: Final[Mapping[str, type[StepOptions]]] = {
-    each.step: each for each in (IngestOptions, ParseOptions, ChunkOptions, EmbedOptions, EnrichOptions, RouteOptions)
-}
+OPTIONS: Final[Mapping[str, type[StepOptions]]] = {IngestOptions.step: IngestOptions, **step_parameters.OPTIONS}
 """The options of the shipped steps, by type. `store` has one, the name of its database; `validate` has none."""
 STORE_OPTIONS: Final[Mapping[str, Any]] = {
     "type": "object",

@@ -55,7 +55,10 @@ class ListedParameterSet(Listed):
 
 
 class Saved(BaseModel):
-    """That a parameter set is saved, in the database, where all servers and workers find it."""
+    """That a parameter set is saved, in the database, where all servers and workers find it.
+
+    The message tells what shipped steps refuse of it, or never read, too.
+    """
 
     message: str
     id: str
@@ -149,8 +152,12 @@ async def create_parameter_set(
     saved = await save_parameter_set(registry, yaml_content, check=operations.check_target)
     set_id = saved.params.id
     note(request, id=set_id)
+    checked = await asyncio.to_thread(check_parameters, yaml_content, await all_workflows(), ())
+    warnings = [f"; warning: {each.field}: {each.problem}" for each in checked.problems]
     return Saved(
-        message=f"Parameter set {set_id} saved", id=set_id, file_path=f"database:definition/{saved.definition_id}"
+        message=f"Parameter set {set_id} saved{''.join(warnings)}",
+        id=set_id,
+        file_path=f"database:definition/{saved.definition_id}",
     )
 
 
