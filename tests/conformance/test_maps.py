@@ -9,6 +9,7 @@ import pytest
 
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.wf import operations as ops
+from soliplex.ingester.lib.wf.operations import finish
 from soliplex.ingester.lib.wf.work import ClaimedStep
 from tests.support.engine import (
     Driver,
@@ -231,6 +232,18 @@ async def test_many_maps_are_expanded_at_once(driver: Driver, database: type[Dat
 
 
 TOLERANT = {"tolerant": True}
+
+
+async def test_items_are_inserted_some_at_a_time_and_keep_their_places(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finish, "ITEMS_AT_ONCE", 4)
+    steps = await to_map(driver, runs=3)
+    lists = [list(range(n)) for n in (3, 9, 2)]
+    await driver.finish(*(expanded(step, items) for step, items in zip(steps, lists, strict=True)))
+    await assert_consistent()
+    await driver.drain(lambda step: completed(step, step.input if step.parent_id else None))
+    assert [(await driver.step(step.id)).output for step in steps] == lists
 
 
 async def test_a_tolerant_map_records_a_failure_as_the_outcome_of_its_item_and_goes_on(driver: Driver) -> None:

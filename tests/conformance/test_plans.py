@@ -279,7 +279,7 @@ HOT: Final[dict[str, Hot]] = {
     "drop_locks_of_leases": Hot("ix_runstep_running", {"leases": ["x", "y"]}),
     # maps
     "await_tasks": Hot("runstep", {"results": RESULTS}),
-    "expand_maps": Hot("runstep", {"maps": Json([{"id": 7, "items": [1, 2]}]), "now": NOW}),
+    "expand_maps": Hot("runstep", {"maps": Json([{"id": 7, "first": 0, "items": [1, 2]}]), "now": NOW}),
     "parents_by_id": Hot("runstep", {"ids": IDS}),
     "advance_parents": Hot("runstep", {"parents": Json([{"id": 7, "remaining": 1, "failed": 0}])}),
     "count_tasks": Hot("ix_runstep_parent_step_id", {"ids": IDS}, sorts=True),

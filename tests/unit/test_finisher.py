@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 
 from soliplex.ingester.lib.wf import finisher as module
@@ -16,7 +17,7 @@ from soliplex.ingester.lib.wf.finisher import COMPANY, Finisher
 from soliplex.ingester.lib.wf.links import Doubts
 from soliplex.ingester.lib.wf.metrics import MemoryMetrics
 from soliplex.ingester.lib.wf.operations.finish import Finished
-from soliplex.ingester.lib.wf.work import Completed, Result
+from soliplex.ingester.lib.wf.work import Completed, Errored, Result
 
 
 @pytest.fixture
@@ -75,3 +76,18 @@ async def test_many_results_wait_for_nobody(recorded: list[list[int]]) -> None:
     async with running(others_run=True) as finisher:
         await submit(finisher, *range(COMPANY))
         assert recorded == [list(range(COMPANY))]
+
+
+async def test_what_is_too_large_for_the_database_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[Result] = []
+
+    async def refuse_the_second(results: Sequence[Result], **_options: Any) -> Finished:
+        if any(result.step_id == 2 and isinstance(result, Completed) for result in results):
+            raise asyncpg.ProgramLimitExceededError("total size of jsonb array elements exceeds the maximum")
+        ended.extend(results)
+        return Finished()
+
+    monkeypatch.setattr(module, "finish_steps", refuse_the_second)
+    async with running(others_run=True) as finisher:
+        await submit(finisher, 1, 2, 3)
+    assert {result.step_id: type(result) for result in ended} == {1: Completed, 2: Errored, 3: Completed}

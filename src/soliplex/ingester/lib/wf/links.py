@@ -35,6 +35,7 @@ TROUBLES_OF_THE_DATABASE: Final = (
 _ABOUT_THE_DATA: Final = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,  # larger than PostgreSQL can hold: a list of JSON has at most 256 MiB
     sqlite3.IntegrityError,
     sqlite3.DataError,
 )

@@ -13,10 +13,10 @@ the claim would choose the same, since a run that began earlier comes first.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from soliplex.ingester.lib.models import Database, LifeCycleEvent, RunStatus
 from soliplex.ingester.lib.models.columns import to_sqlite_text, utcnow
@@ -40,6 +40,9 @@ from soliplex.ingester.lib.wf.work import (
     Result,
     claimed_step,
 )
+
+ITEMS_AT_ONCE: Final = 1_000
+"""Most items of map steps in one statement. An item has at most 64 KiB, and PostgreSQL takes lists of up to 256 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +254,28 @@ def _expand_maps(results: dict[int, Expanded], settlement: Settlement) -> Script
     packed = [{"id": each.step_id, "lease": each.lease, "tasks": len(each.items)} for each in results.values()]
     rows = yield SQL.await_tasks(results=Json(packed))
     if rows:
-        maps = [{"id": row["id"], "items": results[row["id"]].items} for row in rows]
-        yield SQL.expand_maps(maps=Json(maps), now=settlement.now)
+        for pieces in _pieces({row["id"]: results[row["id"]].items for row in rows}):
+            yield SQL.expand_maps(maps=Json(pieces), now=settlement.now)
         settlement.finished.expanded |= {row["id"] for row in rows}
         settlement.finished.note_ready(rows)
         settlement.left(rows)
         settlement.recheck(rows)
+
+
+def _pieces(maps: dict[int, list[Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The items of these map steps, as many at a time as one statement takes."""
+    pieces, room = list[dict[str, Any]](), ITEMS_AT_ONCE
+    for step_id, items in maps.items():
+        first = 0
+        while first < len(items):
+            some = items[first : first + room]
+            pieces.append({"id": step_id, "first": first, "items": some})
+            first, room = first + len(some), room - len(some)
+            if not room:
+                yield pieces
+                pieces, room = [], ITEMS_AT_ONCE
+    if pieces:
+        yield pieces
 
 
 def _error(results: list[Errored], settlement: Settlement) -> Script[None]:

@@ -130,8 +130,7 @@ async def _laid_aside(result: Result, given_state: str | None) -> Result:
 
 async def lay_aside_items(expanded: Expanded) -> Expanded:
     """The tasks of a map step with references in place of items that are too large for a row."""
-    texts = {place: to_json(item) for place, item in enumerate(expanded.items)}
-    large = {place: text for place, text in texts.items() if is_large(text)}
+    large = {place: text for place, item in enumerate(expanded.items) if is_large(text := to_json(item))}
     items = list(expanded.items)
     for some in batched(large.items(), WRITTEN_AT_ONCE):
         references = await Database.transact(_write_all(expanded.step_id, [text for _, text in some]))
@@ -153,7 +152,12 @@ def _write(step_id: int, text: str, *, is_state: bool = False, given: str | None
     if is_state and may_refer(given):
         yield SQL.delete_older_states(step_id=step_id, before=min(references_in(json.loads(given or "null"))))
     # No row: the step was deleted. The result will find no row either.
-    return reference_to(rows[0]["id"], len(text.encode()), json.loads(text)) if rows else "null"
+    return _reference(rows[0]["id"], text) if rows else "null"
+
+
+def _reference(payload_id: int, text: str) -> str:
+    # Only of an object anything is kept beside the reference. A list may be very long: it is not parsed for nothing.
+    return reference_to(payload_id, len(text.encode()), json.loads(text) if text.startswith("{") else None)
 
 
 def set_inputs(run_ids: Sequence[int], inputs: Sequence[str | None], now: datetime) -> Script[None]:
@@ -161,8 +165,7 @@ def set_inputs(run_ids: Sequence[int], inputs: Sequence[str | None], now: dateti
     for run_id, text in zip(run_ids, inputs, strict=True):
         if text is not None:
             rows = yield SQL.insert_payload_of_run(run_id=run_id, content=text, now=now)
-            reference = reference_to(rows[0]["id"], len(text.encode()), json.loads(text))
-            yield SQL.set_run_input(run_id=run_id, reference=reference)
+            yield SQL.set_run_input(run_id=run_id, reference=_reference(rows[0]["id"], text))
 
 
 def lay_aside_gathered(step_ids: Sequence[int], now: datetime) -> Script[None]:

@@ -1,12 +1,12 @@
--- PostgreSQL counts the elements of an array from one.
+-- `first` is the place of the first of these items in the whole list. PostgreSQL counts the elements of an array from one.
 -- :name expand_maps
 INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
                      created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
                      item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
 SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_config_id, p.step_type, false,
-       :now, p.priority, p.queue_key + item.position - 1, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
-       item.position - 1, 0, 0, p.timeout_seconds, p.isolation, p.optional, item.value
-  FROM jsonb_to_recordset(CAST(:maps AS jsonb)) AS m (id bigint, items jsonb)
+       :now, p.priority, p.queue_key + m.first + item.position - 1, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
+       m.first + item.position - 1, 0, 0, p.timeout_seconds, p.isolation, p.optional, item.value
+  FROM jsonb_to_recordset(CAST(:maps AS jsonb)) AS m (id bigint, first int, items jsonb)
        JOIN runstep p ON p.id = m.id
        CROSS JOIN jsonb_array_elements(m.items) WITH ORDINALITY AS item (value, position);
 

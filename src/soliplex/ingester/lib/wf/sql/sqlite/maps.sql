@@ -1,19 +1,22 @@
 -- Map steps become tasks: rows of their own kind, one for each item, in order. They queue like the runs of a group, so
--- that a large map does not hold up others. SQLite's json_each gives an item that is no object or array as a value of
--- SQL, which must be made JSON again.
+-- that a large map does not hold up others. `first` is the place of the first of these items in the whole list.
+-- SQLite's json_each gives an item that is no object or array as a value of SQL, which must be made JSON again. CROSS
+-- JOIN keeps SQLite from taking the JSON of a step apart for each of its items.
 -- :name expand_maps
 INSERT INTO runstep (workflow_run_id, workflow_step_number, workflow_step_name, step_config_id, step_type, is_last_step,
                      created_date, priority, queue_key, retry, retries, status, status_meta, resource_key, parent_step_id,
                      item_index, remaining_deps, remaining_tasks, timeout_seconds, isolation, optional, input)
 SELECT p.workflow_run_id, p.workflow_step_number, p.workflow_step_name, p.step_config_id, p.step_type, 0,
-       :now, p.priority, p.queue_key + item.key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
-       item.key, 0, 0, p.timeout_seconds, p.isolation, p.optional,
+       :now, p.priority, p.queue_key + first.value + item.key, 0, p.retries, 'PENDING', '{}', p.resource_key, p.id,
+       first.value + item.key, 0, 0, p.timeout_seconds, p.isolation, p.optional,
        CASE WHEN item.type IN ('array', 'object') THEN item.value
             WHEN item.type IN ('true', 'false') THEN item.type
             ELSE json_quote(item.value) END
   FROM json_each(:maps) m
-       JOIN runstep p ON p.id = json_extract(m.value, '$.id')
-       JOIN json_each(m.value, '$.items') item;
+       CROSS JOIN json_each(m.value, '$.first') first
+       CROSS JOIN runstep p
+       CROSS JOIN json_each(m.value, '$.items') item
+ WHERE p.id = json_extract(m.value, '$.id');
 
 -- The steps go on without a lease: they wait for their tasks. SQLite takes JSON apart by paths.
 -- :name await_tasks
