@@ -92,9 +92,8 @@ def test_a_document_is_compared_and_rolled_back_and_the_run_is_followed(
     page.get_by_role("button", name="Roll back to version 1").click()
     page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
     expect(page.get_by_text("rolled back to version 1", exact=True)).to_be_visible()
-    expect(page.get_by_role("status").filter(has_text="being brought into")).to_contain_text(
-        "Completed", timeout=60_000
-    )
+    followed = page.get_by_role("status").filter(has_text="brought into")
+    expect(followed).to_contain_text("Version 3 was brought into", timeout=60_000)
     page.get_by_role("link", name="Text", exact=True).click()
     expect(page.get_by_test_id("markdown")).to_contain_text("The team meets on Monday.")
 

@@ -213,7 +213,21 @@ class Uploading {
       for (const run of found.items) this.tell(run.id, run.status, run.status_message, run.doc_id);
       if (page >= found.total_pages) break;
     }
+    await this.lookAtFailures(group);
     this.seeIfOver();
+  }
+
+  /** Which steps failed before anybody followed: the feed tells of what changes from then on. */
+  private async lookAtFailures(group: number): Promise<void> {
+    const isUnknown = (item: Item) => item.run === "FAILED" && !Object.values(item.steps).includes("FAILED");
+    for (let page = 1; this.items.some(isUnknown); page++) {
+      const query = { status: "FAILED", run_group_id: group, page, rows_per_page: ROWS };
+      const found = await api.page<{ workflow_run_id: number; workflow_step_name: string }>("workflow/steps", query);
+      for (const step of found.items) {
+        for (const item of this.byRun.get(step.workflow_run_id) ?? []) item.steps[step.workflow_step_name] = "FAILED";
+      }
+      if (page >= found.total_pages) break;
+    }
   }
 
   private tell(runId: number, status: RunStatus, message: string | null, hash: string | null): void {
