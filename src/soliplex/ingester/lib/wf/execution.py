@@ -82,7 +82,8 @@ LONGEST_MESSAGE: Final = 2_000
 LONGEST_TRACEBACK: Final = 20_000
 SEARCH: Final = "search_for_a_worker"
 """The key in a step's `status_meta` under which the search for a worker that can execute it is noted."""
-_SEARCH_PAUSES: Final = Backoff(timedelta(seconds=1), timedelta(seconds=30), jitter=0.5)
+# Short at first: beside a worker that can, one that cannot execute a step may claim it several times in a row.
+_SEARCH_PAUSES: Final = Backoff(timedelta(seconds=0.1), timedelta(seconds=30), jitter=0.5)
 _GIVEN: Final = ("processes", "time_limit")
 """The names that a handler may ask for and that only the worker knows."""
 # A tuple that is made once: making a union for every executed step would take longer than the check itself.
