@@ -115,7 +115,7 @@ def test_all_that_goes_on_stands_in_one_frame() -> None:
     assert "█████████░░░ 750/1,000 3 about 3 min left" in text
     assert "vm-17-abcdef vm 9 8 1.5 GiB 4.0 s ago" in text
     assert "rag:/data/lancedb/papers worker vm-17-abcdef 5.0 s" in text
-    assert "4 2 embed, store connection to <address> refused 2 min 0 s ago" in text
+    assert "4 2 embed, store connection to <address> refused 2 min ago" in text
 
 
 def test_a_frame_fits_the_terminal_and_says_what_is_left_out() -> None:

@@ -160,7 +160,7 @@ def _groups(groups: Sequence[ActiveGroup], count: int) -> Section:
         Column("runs"),
         Column("done", "right"),
         Column("failed", "right"),
-        Column("left", is_wide=True),
+        Column("left"),
     )
     return Section(columns, [_row_of_group(each) for each in groups], count - len(groups), "no run group is under way")
 
@@ -198,7 +198,7 @@ def _row_of_worker(worker: BusyWorker) -> list[Text]:
         line(f"{worker.running_steps:,}", "cyan" if worker.running_steps else "dim"),
         line(f"{worker.slots:,}"),
         line(as_size(memory) if memory else ""),
-        line(f"{as_duration(worker.seconds_since_checkin)} ago"),
+        line(_ago(worker.seconds_since_checkin)),
     ]
 
 
@@ -237,8 +237,13 @@ def _row_of_cause(cause: FailureCause, now: datetime) -> list[Text]:
         line(f"{cause.to_be_retried:,}", "yellow" if cause.to_be_retried else "dim"),
         _short(", ".join(cause.step_types)),
         line(cause.message),
-        line(f"{as_duration(ago)} ago" if ago is not None else ""),
+        line(_ago(ago) if ago is not None else ""),
     ]
+
+
+def _ago(seconds: float) -> str:
+    """In the largest unit: `32 min ago`, which leaves room for what tells more."""
+    return f"{' '.join(as_duration(seconds).split()[:2])} ago"
 
 
 def _short(text: str) -> Text:
