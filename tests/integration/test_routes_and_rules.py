@@ -308,9 +308,7 @@ async def test_rules_add_to_the_metadata_of_documents(worker: Worker, batch_id: 
 @ON_SQLITE
 async def test_nothing_is_started_with_bad_rules(worker: Worker, batch_id: int) -> None:
     await put(batch_id, "/bread.md", BREAD)
-    with pytest.raises(
-        InvalidStepOptionError, match=r"enrich.rules.0: the pattern '\(' is no regular expression"
-    ):
+    with pytest.raises(InvalidStepOptionError, match=r"enrich.rules.0: the pattern '\(' is no regular expression"):
         await documents.start_workflows(batch_id, workflow_id="named", param_id="bad_rules")
 
 
