@@ -243,15 +243,23 @@ def test_bad_arguments_are_named_before_anything_is_uploaded(
     assert commands.json("si-cli", "list-batches") == []
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("embed: {modell: minilm}", "embed.modell: there is no such parameter; did you mean 'model'?"),
+        ("embed: {model: unheard-of}", "embed.provider: who runs the model 'unheard-of'?"),
+        ("parse: {parser: fast}", "store.data_dir: name the RAG database to store into"),
+    ],
+)
 def test_parameters_that_a_step_refuses_are_named_before_anything_is_uploaded(
-    commands: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commands: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, message: str
 ) -> None:
-    (tmp_path / "wrong.yaml").write_text("id: wrong\nconfig:\n  embed: {modell: minilm}\n")
+    (tmp_path / "wrong.yaml").write_text(f"id: wrong\nconfig:\n  {config}\n")
     monkeypatch.setenv("PARAM_DIR", str(tmp_path))
     get_settings.cache_clear()
     answer = commands("si-cli", "ingest", str(SAMPLES), "--params", "wrong")
     assert answer.code == 2
-    assert answer.err.endswith("error: embed.modell: there is no such parameter; did you mean 'model'?\n")
+    assert f"error: {message}" in answer.err
     assert commands.json("si-cli", "list-batches") == []
 
 

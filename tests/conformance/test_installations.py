@@ -460,7 +460,7 @@ async def test_documents_of_a_source_that_failed_are_told_until_they_are_run_aga
 async def test_a_document_that_stays_as_it_is_is_not_worth_another_try(target: Installation, tmp_path: Path) -> None:
     batch_id = await target.create_batch("files", "docs")
     await upload(target, make_file(tmp_path, "a.pdf", "%PDF-1.7 and nothing more"), batch_id)
-    started = await target.start_workflows(batch_id, Work(workflow_id="batch", param_id="test_base"))
+    started = await target.start_workflows(batch_id, Work(workflow_id="batch", param_id="default"))
     await run_to_its_end(target, started.group_id)
     (failure,) = await target.failures(started.group_id, 10)
     assert (failure.stage, failure.can_retry) == ("validate", False), failure

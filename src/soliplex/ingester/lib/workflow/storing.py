@@ -22,6 +22,7 @@ from soliplex.ingester.lib.embedding import EmbedOptions
 from soliplex.ingester.lib.models import ArtifactType, HistoryAction, ResourceLockKind, WorkflowStepType
 from soliplex.ingester.lib.operations import record_histories
 from soliplex.ingester.lib.operations.placing import others_at_places, places_of_contents
+from soliplex.ingester.lib.operations.step_parameters import data_dir_of
 from soliplex.ingester.lib.rag import RagLock, hold_rag_lock, problem_of_rag_name, rag_path, rag_resource_key
 from soliplex.ingester.lib.rag.metadata import Placement, index_metadata, name_at, placed
 from soliplex.ingester.lib.rag.opening import EmbeddingIdentity
@@ -151,7 +152,7 @@ class _Loaded:
 
     def __init__(self, step: StepContext, identity: EmbeddingIdentity, document: NewRagDocument) -> None:
         self.step = step
-        self.target = _target(str(step["step_params"]["data_dir"]))
+        self.target = _target(data_dir_of(step["step_params"]))
         self.identity = identity
         self.document = document
         self.is_replaced = False
