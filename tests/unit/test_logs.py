@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from io import BytesIO
 
 import pytest
+from docling.datamodel.base_models import DocumentStream, InputFormat
+from docling.document_converter import DocumentConverter
 
 from soliplex.ingester.lib.config import load_settings
 from soliplex.ingester.lib.logs import configure_logging
 from soliplex.ingester.lib.models import LifeCycleEvent, RunGroup
+from soliplex.ingester.lib.printed import TELL_CONTENTS, log_in_process
 from soliplex.ingester.lib.workflow import log_event
 
 
@@ -18,9 +22,29 @@ from soliplex.ingester.lib.workflow import log_event
 def restored() -> Iterator[None]:
     root = logging.getLogger()
     before = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in TELL_CONTENTS}
     yield
     root.handlers[:], level = before
     root.setLevel(level)
+    for name, each in levels.items():
+        logging.getLogger(name).setLevel(each)
+
+
+@pytest.mark.usefixtures("restored")
+def test_what_documents_say_is_not_logged_even_at_debug(capfd: pytest.CaptureFixture[str]) -> None:
+    def convert() -> None:
+        source = DocumentStream(name="a.md", stream=BytesIO(b"# A secret\n"))
+        DocumentConverter(allowed_formats=[InputFormat.MD]).convert(source)
+        logging.getLogger("mine").debug("converted")
+
+    configure_logging(load_settings(env_file=None, log_level="DEBUG"))
+    convert()
+    logging.getLogger().handlers.clear()
+    log_in_process(logging.DEBUG)  # as in the processes that documents are read in
+    convert()
+    told = capfd.readouterr().err
+    assert told.count("converted") == 2
+    assert "secret" not in told
 
 
 @pytest.mark.usefixtures("restored")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, override
 
 from soliplex.ingester.lib.config import GeneralSettings
 from soliplex.ingester.lib.log_facts import facts_now
-from soliplex.ingester.lib.printed import Taken, record_in, release_printed
+from soliplex.ingester.lib.printed import Taken, log_no_contents, record_in, release_printed
 from soliplex.ingester.lib.visible import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def configure_logging(settings: GeneralSettings, *, takes_printed: bool = False)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)
+    log_no_contents(root.level)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
@@ -140,6 +141,7 @@ def logged_beside(settings: GeneralSettings, show: Callable[[str], None]) -> Gen
         handler.setFormatter(_formatter(settings))
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)
+    log_no_contents(root.level)
     logging.captureWarnings(capture=True)
     try:
         yield None if is_json else taken.err

@@ -159,8 +159,19 @@ def log_in_process(level: int) -> None:
     as_text = _RecordAsText("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(RecordAsJson() if is_read else as_text)
     logging.basicConfig(level=level, handlers=[handler])
+    log_no_contents(level)
     if is_read:
         logging.captureWarnings(capture=True)
+
+
+TELL_CONTENTS: Final = ("aiosqlite", "docling", "docling_core", "docling_parse", "haiku", "mailparser", "PIL")
+"""Loggers that tell at DEBUG what they read and write: the text of documents, values in the database."""
+
+
+def log_no_contents(level: int) -> None:
+    """Keep what documents say out of a log of this level."""
+    for name in TELL_CONTENTS:
+        logging.getLogger(name).setLevel(max(logging.INFO, level))
 
 
 def record_in(line: str) -> dict[str, Any] | None:
