@@ -15,6 +15,7 @@ from soliplex.ingester.lib.config import (
     get_settings,
     inspect_settings,
     load_settings,
+    log_warnings,
     mask_password,
     normalise_database_url,
     problems,
@@ -235,6 +236,16 @@ def test_a_misspelt_name_in_dotenv_is_warned_of_with_the_nearest(folder: Path) -
         "WORKER_TASKS_COUNT": "did you mean WORKER_TASK_COUNT?",
         "ARTIFACT_S3__BUKET": "did you mean ARTIFACT_S3__BUCKET?",
     }
+
+
+def test_a_setting_that_is_made_and_has_no_effect_is_warned_of_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("DOCLING_CHUNK_SERVER_URL", "http://chunks.example:5001/v1")
+    (warning,) = inspect_settings().warnings
+    assert str(warning).startswith("DOCLING_CHUNK_SERVER_URL: has no effect; leave it out. Not used: the worker cuts")
+    log_warnings()
+    assert caplog.messages == [str(warning)]
 
 
 def test_the_environment_may_hold_names_that_look_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:

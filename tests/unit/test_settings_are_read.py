@@ -40,7 +40,7 @@ READ_BESIDE_CHECKS: Final = attributes_read(but_for=CHECKS)
 
 @pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if not leaf.unused], ids=lambda leaf: leaf.name)
 def test_a_setting_is_read_by_some_code(leaf: Leaf) -> None:
-    assert READ[leaf.path[-1]], "read it, remove it, or mark it as TO_COME in its Field"
+    assert READ[leaf.path[-1]], "read it, remove it, or say in its Field why it is `unused`"
 
 
 @pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if leaf.unused], ids=lambda leaf: leaf.name)

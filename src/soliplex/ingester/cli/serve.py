@@ -136,12 +136,14 @@ def _prepare(settings: Settings) -> None:
     """Bring the schema up to date, before several processes would do so at once."""
     import asyncio
 
+    from soliplex.ingester.lib.config import log_warnings
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.lib.models import Database
     from soliplex.ingester.lib.models.troubles import wait_for_writer
     from soliplex.ingester.lib.wf.tracing import check_tracing
 
     configure_logging(settings, takes_printed=True)
+    log_warnings()
     check_tracing(settings)
 
     async def open_once() -> None:

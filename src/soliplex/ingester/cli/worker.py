@@ -51,11 +51,13 @@ async def _work(settings: Settings, stop_timeout: float | None, port: int | None
 
     from soliplex.ingester.cli.database import PATIENCE_OF_WORKERS, open_database
     from soliplex.ingester.cli.stop_signals import stopping_on_signals
+    from soliplex.ingester.lib.config import log_warnings
     from soliplex.ingester.lib.logs import configure_logging
     from soliplex.ingester.lib.scratch import lend_folder
     from soliplex.ingester.lib.wf.runner import at_work
 
     configure_logging(settings, takes_printed=True)
+    log_warnings()
     lend_folder()
     with stopping_on_signals(parting=STOPPED_AT_ONCE) as stopping:
         seconds = stop_timeout if stop_timeout is not None else settings.worker_stop_timeout_seconds

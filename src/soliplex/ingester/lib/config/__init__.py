@@ -31,6 +31,7 @@ from soliplex.ingester.lib.config.inspection import (
     Report,
     inspect_settings,
     load_settings,
+    log_warnings,
     problems,
 )
 from soliplex.ingester.lib.config.settings import AREAS, Settings
@@ -58,6 +59,7 @@ __all__ = [
     "get_settings",
     "inspect_settings",
     "load_settings",
+    "log_warnings",
     "mask_password",
     "normalise_database_url",
     "problems",

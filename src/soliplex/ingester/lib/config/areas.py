@@ -2,16 +2,16 @@
 
 Durations are plain seconds here, since a person types them; the rest of the code turns them into `timedelta`.
 A default that depends on another setting gives in `json_schema_extra` the text to document. A setting that no code
-reads says there why not (`unused`, `TO_COME`): `tests/unit/test_settings_are_read.py` holds it.
+reads says there why not (`unused`): `tests/unit/test_settings_are_read.py` holds it.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from soliplex.ingester.lib.config.checks import (
@@ -49,9 +49,6 @@ FolderName = Annotated[str, AfterValidator(folder_name)]
 HttpAddress = Annotated[str, AfterValidator(http_address)]
 DaysByName = Annotated[tuple[str, ...], BeforeValidator(split_items), AfterValidator(days_by_name)]
 HttpAddresses = Annotated[tuple[str, ...], BeforeValidator(split_items), AfterValidator(http_addresses)]
-
-
-TO_COME: Final[dict[str, JsonValue]] = {"unused": "Not used yet: it belongs to a feature to come."}
 
 
 class S3Settings(BaseModel):
@@ -208,8 +205,10 @@ class DocumentSettings(BaseSettings):
     )
     docling_chunk_server_url: HttpAddress | None = Field(
         default=None,
-        description="Address of a docling-serve that chunks; unset, chunking happens in the worker itself.",
-        json_schema_extra=TO_COME,
+        description="Address of a docling-serve that chunks, in earlier installations.",
+        json_schema_extra={
+            "unused": "Not used: the worker cuts documents itself, so that an edit leaves the other chunks as they are."
+        },
     )
     docling_http_timeout: Seconds = Field(
         default=600, description="Seconds to wait for docling-serve to finish a document."

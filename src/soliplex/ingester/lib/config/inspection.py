@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from soliplex.ingester.lib.config.fields import DELIMITER, Leaf, leaves
 from soliplex.ingester.lib.config.settings import ENV_FILE, Settings, given_values
 from soliplex.ingester.lib.config.sources import paths_in, put
 from soliplex.ingester.lib.errors import ConfigurationError
+
+_log = logging.getLogger(__name__)
 
 # How alike a name must be to a setting's to count as its misspelling: API_KEYS and WORKER_TASKS_COUNT do;
 # POSTGRES_USER, which another program may want in the same file, does not.
@@ -77,6 +80,12 @@ def problems(*, env_file: Path | None = ENV_FILE, **overrides: Any) -> list[Prob
     return list(inspect_settings(env_file=env_file, **overrides).problems)
 
 
+def log_warnings() -> None:
+    """Tell whoever starts a server or a worker what `si-cli validate-settings` would warn of."""
+    for warning in inspect_settings().warnings:
+        _log.warning("%s", warning)
+
+
 def inspect_settings(*, env_file: Path | None = ENV_FILE, **overrides: Any) -> Report:
     """Read the settings without raising: either they are good, or every problem is told."""
     if unknown := overrides.keys() - Settings.model_fields.keys():
@@ -93,7 +102,7 @@ def inspect_settings(*, env_file: Path | None = ENV_FILE, **overrides: Any) -> R
     return Report(
         settings=None if found else settings,
         problems=tuple(found),
-        warnings=tuple(_misspellings(given)),
+        warnings=(*_misspellings(given), *_without_effect(given)),
         origins=_origins(given),
     )
 
@@ -174,6 +183,14 @@ def _misspellings(given: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
         if name not in known and nearest:
             yield Problem(name, "is not a setting", f"did you mean {nearest[0]}?")
+
+
+def _without_effect(given: _Given) -> Iterator[Problem]:
+    """Settings that somebody has made, and that no code reads."""
+    made = {path for values in given.values() for path in paths_in(values)}
+    for leaf in leaves(Settings):
+        if leaf.unused and leaf.path in made:
+            yield Problem(leaf.name, "has no effect", f"leave it out. {leaf.unused}")
 
 
 def _origins(given: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
