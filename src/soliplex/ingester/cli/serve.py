@@ -13,6 +13,8 @@ import typer
 from soliplex.ingester.cli.shared_metrics import counted_together
 
 if TYPE_CHECKING:
+    import socket
+
     from fastapi import FastAPI
 
     from soliplex.ingester.lib.config import Settings
@@ -119,17 +121,34 @@ def told_to_processes(host: str, *, proxy_headers: bool, count: int = 1) -> Gene
 
 def _check_address(host: str, port: int) -> None:
     """Refuse an address that cannot be listened on, before a worker has begun: uvicorn looks when all else runs."""
+    import errno
     import socket
 
+    troubles: list[OSError | None]
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        troubles = [_trouble_with(socket.socket(each[0], each[1], each[2]), each[4]) for each in found]
     except OSError as error:
-        raise typer.BadParameter(
-            f"cannot listen on {host}, port {port} ({error.strerror}): choose others by --host and --port"
-        ) from error
+        troubles = [error]
+    for trouble in filter(None, troubles):
+        # A name may have an IPv6 address, too, where the machine has none.
+        if trouble.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT} or None not in troubles:
+            raise typer.BadParameter(
+                f"cannot listen on {host}, port {port} ({trouble.strerror}): choose others by --host and --port"
+            )
+
+
+def _trouble_with(probe: socket.socket, address: tuple[str | int | bytes, ...]) -> OSError | None:
+    """What keeps a socket from listening there."""
+    import socket
+
+    with probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            return error
+    return None
 
 
 def _prepare(settings: Settings) -> None:
