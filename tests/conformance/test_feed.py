@@ -9,6 +9,7 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 
 from soliplex.ingester.lib.models import Database
@@ -250,6 +251,28 @@ async def test_who_names_a_group_is_told_once_that_it_was_deleted(driver: Driver
     assert await of_run.next() == [gone]
     assert of_run._waiting == 0  # and no pulse: there is nothing to look at anew
     assert [each.kind for each in await state_now(of_run)] == ["gone"]
+
+
+async def test_a_client_that_leaves_while_its_stream_begins_breaks_no_connection(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    await driver.start(linear("a"))
+    feed = ChangeFeed(clock=driver.now)
+
+    async def follow() -> None:
+        async with aclosing(feed.changes_for(Follower(), resumed="1-g1")) as stream:
+            async for _ in stream:
+                pass
+
+    async with feed.following(Follower()):
+        for turns in range(40):  # a server cancels an answer again and again until it has ended, as this does
+            async with anyio.create_task_group() as answering:
+                answering.start_soon(follow)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                answering.cancel_scope.cancel()
+    await feed.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_streams_end_when_looking_fails(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

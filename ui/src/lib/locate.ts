@@ -9,16 +9,17 @@ export interface Place {
 const PROBE = 48;
 const STEP = PROBE / 2;
 const NEAR = 20_000;
-const WORDS = /[\p{L}\p{N}]+/gu;
+const LETTER = /[\p{L}\p{N}]/u;
+const UTF16 = new TextDecoder("utf-16le");
 
-/** One for one, or the places would not fit: letters of which one becomes two in lower case stay as they are. */
-function lowered(word: string): string {
-  const lower = word.toLowerCase();
-  return lower.length === word.length ? lower : word;
-}
+/** By the code of a sign: the code of the letter or digit it is, in lower case; 0 for what is neither, NaN not known yet. */
+const lowered = new Float32Array(0x10000).fill(NaN);
 
-function lettersOf(text: string): string {
-  return (text.match(WORDS) ?? []).map(lowered).join("");
+function lower(code: number): number {
+  const sign = String.fromCharCode(code);
+  if (!LETTER.test(sign)) return 0;
+  const small = sign.toLowerCase();
+  return small.length === 1 ? small.charCodeAt(0) : code; // one for one, or the places would not fit
 }
 
 /** The letters and digits of a text, and where each of them stands. */
@@ -27,14 +28,31 @@ class Letters {
   private readonly at: Uint32Array;
 
   constructor(whole: string) {
-    const words: string[] = [];
+    const codes = new Uint16Array(whole.length);
     const at = new Uint32Array(whole.length);
     let count = 0;
-    for (const { 0: word, index } of whole.matchAll(WORDS)) {
-      words.push(lowered(word));
-      for (let letter = 0; letter < word.length; letter++) at[count++] = index + letter;
+    for (let index = 0; index < whole.length; index++) {
+      const code = whole.charCodeAt(index);
+      if ((code & 0xf800) === 0xd800) {
+        // Two that make one sign, such as a letter of an old script; they keep their case.
+        const pair = String.fromCodePoint(whole.codePointAt(index) ?? 0);
+        if (pair.length === 2) {
+          for (let part = 0; part < 2 && LETTER.test(pair); part++) {
+            at[count] = index + part;
+            codes[count++] = pair.charCodeAt(part);
+          }
+          index += 1;
+        }
+        continue;
+      }
+      let letter = lowered[code]!;
+      if (Number.isNaN(letter)) letter = lowered[code] = lower(code);
+      if (letter) {
+        at[count] = index;
+        codes[count++] = letter;
+      }
     }
-    this.text = words.join("");
+    this.text = UTF16.decode(codes.subarray(0, count));
     this.at = at;
   }
 
@@ -46,19 +64,35 @@ class Letters {
 /** The place of each chunk, in the order of the chunks; null for one that is not found. */
 export function locate(markdown: string, chunks: readonly string[]): (Place | null)[] {
   const whole = new Letters(markdown);
-  const wanted = chunks.map(lettersOf);
-  const where = placesOf(whole.text, wanted.flatMap(probesOf).map((each) => each.probe));
-  let from = 0;
-  return wanted.map((letters) => {
-    // Most chunks follow the one before. One that is found nowhere after it may overlap it.
-    const start =
-      letters.length < PROBE
-        ? nearOf(whole.text, letters, from)
-        : (firstOf(letters, where, from) ?? firstOf(letters, where, 0));
+  const wanted = chunks.map((chunk) => new Letters(chunk).text);
+  const starts = startsOf(whole.text, wanted);
+  return wanted.map((letters, index) => {
+    const start = starts[index] ?? null;
     if (start === null) return null;
     const end = Math.max(lastOf(whole.text, letters, start), start + 1);
-    from = start + 1;
     return { start: whole.place(start), end: whole.place(end - 1) + 1 };
+  });
+}
+
+/** Where each begins. Most follow the one before; only what does not is looked for everywhere. */
+function startsOf(whole: string, wanted: readonly string[]): (number | null)[] {
+  let from = 0;
+  const soon = wanted.map((letters) => {
+    const start = letters.length < PROBE ? null : nearOf(whole, letters.slice(0, PROBE), from);
+    if (start !== null) from = start + 1;
+    return start;
+  });
+  const where = placesOf(whole, wanted.filter((_, index) => soon[index] === null).flatMap(probesOf).map((each) => each.probe));
+  from = 0;
+  return wanted.map((letters, index) => {
+    // One that is found nowhere after the one before it may overlap it. A short one is to be told from others far away.
+    const start =
+      soon[index] ??
+      (letters.length < PROBE
+        ? (nearOf(whole, letters, from) ?? nearOf(whole, letters, Math.max(0, from - NEAR)))
+        : (firstOf(letters, where, from) ?? firstOf(letters, where, 0)));
+    if (start !== null) from = start + 1;
+    return start;
   });
 }
 
@@ -109,14 +143,10 @@ function firstOf(wanted: string, where: Map<string, number[]>, from: number): nu
   return null;
 }
 
-/** Where a few letters stand, which cannot be told from the same ones far away: soon after a place, or before it. */
+/** Where letters stand soon after a place. */
 function nearOf(whole: string, wanted: string, from: number): number | null {
-  if (!wanted) return null;
-  for (const start of [from, Math.max(0, from - NEAR)]) {
-    const found = whole.slice(start, start + NEAR).indexOf(wanted);
-    if (found >= 0) return start + found;
-  }
-  return null;
+  const found = wanted ? whole.slice(from, from + NEAR).indexOf(wanted) : -1;
+  return found < 0 ? null : from + found;
 }
 
 /** The first of these ascending numbers that is no smaller. */

@@ -24,7 +24,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -285,10 +285,15 @@ async def _before(follower: Follower, resumed: str | None, clock: Callable[[], d
             async for change in missed:
                 if change.id is None or change.id != resumed:
                     yield change
-    for change in await state_now(follower):
+    for change in await _to_the_end(state_now(follower)):
         yield change
     if PULSE in follower.kinds:
         yield _pulse(0)  # what changed before this was not told, so now is the time for a first look
+
+
+async def _to_the_end[T](reading: Coroutine[Any, Any, T]) -> T:
+    """What is read, also if the client leaves meanwhile: a connection to the database would break in the middle."""
+    return await asyncio.shield(asyncio.ensure_future(reading))
 
 
 async def _next(follower: Follower) -> Sequence[Change] | None:
@@ -396,16 +401,23 @@ async def changes_since(follower: Follower, since: datetime, *, now: datetime) -
         yield _gap(since, oldest)
     since = max(since - OVERLAP, oldest)
     named = follower.run_group_id
-    ids = (await changes.groups_active_since(since)).ids if named is None else frozenset({named})
-    groups = [group for group in await changes.changed_groups(ids, since) if follower.wants(group_change(group))]
+    ids = frozenset({named}) if named is not None else await _to_the_end(_active_since(since))
+    changed = await _to_the_end(changes.changed_groups(ids, since))
+    groups = [group for group in changed if follower.wants(group_change(group))]
     after: tuple[datetime, int] | None = None
-    while runs := await changes.changed_runs(ids, since, after=after, or_running=True, run_id=follower.run_id):
-        for change in await _of_runs(runs, since):
+    while runs := await _to_the_end(
+        changes.changed_runs(ids, since, after=after, or_running=True, run_id=follower.run_id)
+    ):
+        for change in await _to_the_end(_of_runs(runs, since)):
             if follower.wants(change):
                 yield change
         after = _place_of(runs[-1])
     for group in groups:
         yield group_change(group)
+
+
+async def _active_since(since: datetime) -> frozenset[int]:
+    return (await changes.groups_active_since(since)).ids
 
 
 async def _of_runs(runs: Iterable[WorkflowRun], since: datetime) -> list[Change]:
