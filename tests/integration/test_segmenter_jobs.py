@@ -16,6 +16,8 @@ from soliplex.ingester.lib.enums import SegmentStatus
 from soliplex.ingester.lib.errors import ConflictError, NotFoundError
 from soliplex.ingester.lib.models import Database
 from soliplex.ingester.lib.models.columns import utcnow
+from soliplex.ingester.lib.models.statements import Json
+from soliplex.ingester.lib.models.transactions import single
 from soliplex.ingester.lib.operations import cleanup_orphans, delete_documents
 from soliplex.ingester.lib.storage import get_artifacts
 from soliplex.ingester.lib.wf import references
@@ -29,6 +31,7 @@ from soliplex.ingester.segmenter.jobs.changing import cancel_job, delete_job, re
 from soliplex.ingester.segmenter.jobs.describing import Description
 from soliplex.ingester.segmenter.jobs.job_options import JobOptions
 from soliplex.ingester.segmenter.jobs.new_jobs import Sender, start_job
+from soliplex.ingester.segmenter.jobs.sql import SQL
 from soliplex.ingester.segmenter.jobs.standing import STAGES
 from tests.support.documents import pieces
 from tests.support.engine import rows_of, scalar
@@ -208,6 +211,16 @@ async def test_articles_that_are_too_many_for_the_last_message_are_all_told_once
     articles = (await views.list_segments(job.documentid)).segments
     assert sorted(told) == [article.id for article in articles]
     assert len(articles) > 2
+
+
+async def test_an_article_that_is_tagged_twice_since_its_worker_died_stays_as_it_was_told_of(worker: Worker) -> None:
+    job = await ended(await started(options=CALLED_BACK))
+    await told_the_end(job.id)
+    before = await rows_of("SELECT id, tags, lang, is_told FROM segment")
+    for article_id, *_ in before:
+        again = SQL.complete_segment(id=article_id, tags=Json(["other"]), lang="xx", timeit=1, now=utcnow())
+        await Database.transact(single(again))
+    assert await rows_of("SELECT id, tags, lang, is_told FROM segment") == before
 
 
 async def test_an_article_that_was_told_of_untagged_is_told_of_again_when_a_retry_has_tagged_it(

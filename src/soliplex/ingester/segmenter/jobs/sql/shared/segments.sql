@@ -14,11 +14,12 @@ SELECT {segment_columns} FROM segment g WHERE g.document_id = :document_id AND g
 -- :name article_to_tag
 SELECT {segment_columns} FROM segment g WHERE g.id = :id;
 
--- An article that was told of as FAILED, and is whole now that its job was retried, is told of once more.
+-- An article that was told of as FAILED, and is whole now that its job was retried, is told of once more. One that is
+-- whole already stays as it was told of: the worker that tagged it has died before its step was recorded.
 -- :name complete_segment
 UPDATE segment SET status = 'COMPLETED', tags = {json tags}, lang = :lang, timeit = :timeit, errormessage = NULL,
                    is_told = false, updated_at = :now
- WHERE id = :id RETURNING id;
+ WHERE id = :id AND status <> 'COMPLETED' RETURNING id;
 
 -- :name fail_the_rest
 UPDATE segment SET status = 'FAILED', errormessage = :message, updated_at = :now
