@@ -312,7 +312,7 @@ def rows_of(lines: Iterable[Line]) -> list[list[Line]]:
             rows.append([line])
         else:
             row.append(line)
-    return rows
+    return [sorted(row, key=lambda each: each.box.l) for row in rows]
 
 
 def _continues_row(row: Sequence[Line], line: Line) -> bool:

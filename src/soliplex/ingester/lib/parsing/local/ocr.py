@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, override
 
 import numpy as np
@@ -15,6 +15,7 @@ from docling.models.stages.ocr.rapid_ocr_model import RapidOcrModel
 from docling_core.types.doc.base import BoundingBox, CoordOrigin, Size
 from docling_core.types.doc.page import BoundingRectangle, TextCell
 
+from soliplex.ingester.lib.parsing.local.lines import Line, Style, flat, rows_of
 from soliplex.ingester.lib.parsing.local.tiles import Rectangle, bounded_scale, reading_tiles
 from soliplex.ingester.lib.parsing.local.turning import turn_of
 from soliplex.ingester.lib.parsing.pdf_text import FEW_CHARACTERS
@@ -89,7 +90,7 @@ class BundledOcrModel(RapidOcrModel):
         if not page.cells and (turn := turn_of(image, self.reader)):
             image = image.rotate(turn, expand=True)
             _turn(page, turn)
-        cells = [cell for tile in reading_tiles(image) for cell in self._lines(image, tile, scale)]
+        cells = in_rows([cell for tile in reading_tiles(image) for cell in self._lines(image, tile, scale)])
         for number, cell in enumerate(cells):
             cell.index = number
         return cells
@@ -107,6 +108,18 @@ class BundledOcrModel(RapidOcrModel):
             box = BoundingBox.from_tuple(tuple(edge / scale for edge in place), origin=CoordOrigin.TOPLEFT)
             rect = BoundingRectangle.from_bounding_box(box)
             yield TextCell(index=0, text=text, orig=text, confidence=score, from_ocr=True, rect=rect)
+
+
+def in_rows(cells: Sequence[TextCell]) -> list[TextCell]:
+    """The pieces of text from line to line, those of a line from left to right: the reader may find them otherwise."""
+    lines = [_as_line(cell) for cell in cells]
+    known = {id(line): cell for line, cell in zip(lines, cells, strict=True)}
+    return [known[id(line)] for line in flat(rows_of(lines))]
+
+
+def _as_line(cell: TextCell) -> Line:
+    box = cell.rect.to_bounding_box()
+    return Line(cell.text, box, Style("", box.b - box.t))
 
 
 def _reader(threads: int) -> Any:
