@@ -183,6 +183,8 @@ def test_notations_without_a_grammar_take_any_text(kind: str, text: str) -> None
     [
         ("a.docbook", DOCBOOK, "text/x-docbook"),
         ("a.xml", DOCBOOK, "text/x-docbook"),
+        ("a.xml", "<book><title>One</title><chapter><para>Text.</para></chapter></book>", "text/x-docbook"),
+        ("a.xml", "<book><title>One</title><price>5</price></book>", "application/xml"),
         ("a.xml", "<root/>", "application/xml"),
         ("a.opml", OPML, "text/x-opml"),
         ("a.txt", f'<?xml version="1.0"?>\n{OPML}', "text/x-opml"),

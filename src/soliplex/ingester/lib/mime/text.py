@@ -68,6 +68,11 @@ _BY_BEGINNING: Final = (
 )
 _XML_KINDS: Final = {"svg": "image/svg+xml", "html": "application/xhtml+xml", "opml": "text/x-opml"}
 _DOCBOOK: Final = re.compile(r"docbook\.org/ns/docbook|DTD DocBook", re.IGNORECASE)
+_DOCBOOK_ROOTS: Final = frozenset(
+    {"appendix", "article", "book", "chapter", "part", "preface", "refentry", "sect1", "section", "set"}
+)
+_DOCBOOK_TEXT: Final = re.compile(r"<(?:sim)?para[\s>]")
+"""What other kinds of XML with such a root do not have: articles of journals write `<p>`."""
 _HIGH: Final = bytes(range(128, 256))
 MOST_HIGH: Final = 0.3
 _CONTROLS: Final = bytes(sorted(frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")))
@@ -109,8 +114,10 @@ def _by_content(text: str, extension: str) -> str | None:
 
 def _kind_of_xml(text: str, extension: str) -> str:
     root = _XML_ROOT.search(text)
-    found = _XML_KINDS.get(root[1].lower() if root else "")
-    if found is None and (_DOCBOOK.search(text) or BY_EXTENSION.get(extension) == "text/x-docbook"):
+    name = root[1].lower() if root else ""
+    found = _XML_KINDS.get(name)
+    is_named = bool(_DOCBOOK.search(text)) or BY_EXTENSION.get(extension) == "text/x-docbook"
+    if found is None and (is_named or (name in _DOCBOOK_ROOTS and _DOCBOOK_TEXT.search(text))):
         return "text/x-docbook"
     return found or "application/xml"
 
