@@ -25,7 +25,7 @@ from typing import Any, Final
 from benchmarks import peers, processes
 from benchmarks.databases import real_disk
 from benchmarks.documents.data import Abstract
-from benchmarks.documents.worker import InstantEmbedder
+from benchmarks.documents.instant import InstantEmbedder
 from benchmarks.report import Result
 from soliplex.ingester.lib import minilm
 from soliplex.ingester.lib.embedding import Embedder

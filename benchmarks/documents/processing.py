@@ -25,6 +25,7 @@ from sqlmodel import col, select
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
 from benchmarks.documents.covering import Read
+from benchmarks.documents.instant import know_instant
 from benchmarks.driving import status_of
 from benchmarks.rows import SOURCE
 from soliplex.ingester.lib import operations as documents
@@ -227,6 +228,7 @@ class SharedIngester:
 @asynccontextmanager
 async def ingester(server: Server) -> AsyncGenerator[Ingester]:
     """An ingester of default settings, with a fresh database and a folder of its own on a real disk."""
+    know_instant()
     with tempfile.TemporaryDirectory(prefix="benchmark-files-", dir=real_disk(), ignore_cleanup_errors=True) as folder:
         async with open_fresh(server) as url:
             given = {"DATA_DIR": folder, "DOC_DB_URL": url, "PARAM_DIR": str(PARAMS), "LOG_LEVEL": "ERROR"}
