@@ -26,7 +26,7 @@ import yaml
 
 from benchmarks import processes
 from benchmarks.databases import Server, open_fresh, real_disk
-from benchmarks.documents import covering, embedding, haiku, languages, readers, retrieval, searching
+from benchmarks.documents import covering, embedding, excerpts, haiku, languages, readers, retrieval, searching
 from benchmarks.documents.data import Data
 from benchmarks.documents.office.make import exported
 from benchmarks.documents.processing import (
@@ -65,6 +65,7 @@ LINES: Final = (
     *(Line(f"nDCG@10 on SciFact, {kind}", f"ndcg10.{kind}") for kind in ("vector", "text")),
     Line("nDCG@10 on SciFact, hybrid", "ndcg10.hybrid", Target(0.70)),
     Line("… hybrid less the better of the two", "ndcg10_gain", Target(0)),
+    *excerpts.LINES,
     *(
         Line(
             f"an answer from {{searched_chunks:,}} chunks, {kind}, p50, ms",
@@ -108,6 +109,7 @@ class Sizes:
     passages: int = 128
     scifact_documents: int | None = None
     scifact_questions: int | None = None
+    excerpt_abstracts: int = 500
     searched_chunks: int = 100_000
     searches: int = 50
     pdfs: int | None = None
@@ -126,6 +128,7 @@ QUICK: Final = Sizes(
     passages=16,
     scifact_documents=40,
     scifact_questions=15,
+    excerpt_abstracts=40,
     searched_chunks=5_000,
     searches=5,
     pdfs=1,
@@ -296,6 +299,11 @@ async def ndcg10(bench: Bench) -> Result:
     return found | {"ndcg10_gain": scores["hybrid"] - max(scores["vector"], scores["text"])}
 
 
+async def chunks(bench: Bench) -> Result:
+    """How much of known excerpts is in the passages that questions find, beside two published ways to cut."""
+    return await excerpts.measure(bench.data, bench.sizes.excerpt_abstracts)
+
+
 async def search_ms(bench: Bench) -> Result:
     """Questions to a large database, by each kind of search, and with a filter."""
     await bench.shared.close()
@@ -366,6 +374,7 @@ MEASURES: Final[dict[str, Callable[[Bench], Awaitable[Result]]]] = {
     "language_accuracy": language_accuracy,
     "hostile": hostile,
     "embed_chunks_per_second": embed_chunks_per_second,
+    "chunks": chunks,
     "ndcg10": ndcg10,
     "search_ms": search_ms,
     "rss_ratio_100k": rss_ratio_100k,

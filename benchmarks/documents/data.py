@@ -65,6 +65,15 @@ class Data:
         """SciFact's questions by id; only those of `judgements` can be scored."""
         return {line["_id"]: line["text"] for line in json_lines(self.path("scifact", "queries.jsonl"))}
 
+    def rationales(self) -> list[tuple[str, dict[str, list[int]]]]:
+        """SciFact's claims, with the sentences of each document that speak for or against them, by their numbers."""
+        lines = json_lines(self.path("scifact", "queries.jsonl"))
+        return [
+            (line["text"], {document: _sentences(marked) for document, marked in line["metadata"].items()})
+            for line in lines
+            if line["metadata"]
+        ]
+
     def judgements(self) -> dict[str, dict[str, int]]:
         """For each question of the test set, how well each document that answers it does."""
         found: dict[str, dict[str, int]] = {}
@@ -73,6 +82,10 @@ class Data:
             question, document, score = line.split("\t")
             found.setdefault(question, {})[document] = int(score)
         return found
+
+
+def _sentences(marked: list[dict[str, Any]]) -> list[int]:
+    return sorted({number for each in marked for number in each["sentences"]})
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:

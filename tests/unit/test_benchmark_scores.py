@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from benchmarks.documents.covering import Read, found, scores, without_repeats
+from benchmarks.documents.excerpts import SIZE, Span, covered, recursive, windows
 from benchmarks.documents.processing import Processed, StepRecord
 from benchmarks.documents.reading import f1, headings, structure, words
 from benchmarks.documents.retrieval import ndcg
 from soliplex.ingester.lib.chunking import chunk
+from soliplex.ingester.lib.chunking.tokens import weigh
 from soliplex.ingester.lib.models import RunStatus
 from soliplex.ingester.lib.parsing.words import words_of
 
@@ -83,3 +85,24 @@ def test_a_cell_that_is_torn_in_two_is_no_cell_of_the_source() -> None:
     torn = "| Name | Remark |\n|---|---|\n| A. Finch | on leave |\n| | until March |\n"
     assert structure([truth], [truth])["cells_f1"] == 1.0
     assert structure([torn], [truth])["cells_f1"] == pytest.approx(2 * 3 / (5 + 4))
+
+
+def test_an_excerpt_is_covered_once_however_many_passages_hold_it() -> None:
+    excerpt = Span(1, 100, 200)
+    assert covered(excerpt, [Span(1, 150, 300), Span(1, 0, 120), Span(1, 110, 160), Span(2, 100, 200)]) == 100
+    assert covered(excerpt, [Span(1, 180, 300), Span(1, 0, 100)]) == 20
+
+
+def test_texts_are_cut_recursively_into_pieces_of_the_size_that_hold_all_of_them() -> None:
+    paragraphs = ["Short.", "A sentence of seven words it is. " * 60, "word " * 400]
+    pieces = [passage.content for passage in recursive("\n\n".join(paragraphs))]
+    assert max(weigh(pieces)) <= SIZE
+    assert "".join("".join(pieces).split()) == "".join("".join(paragraphs).split())
+
+
+def test_a_sentence_is_given_back_with_its_neighbours() -> None:
+    assert [tuple(passage) for passage in windows("One. Two. Three. Four.\n\nFive.")][::2] == [
+        ("One.", "One. Two. Three."),
+        ("Three.", "One. Two. Three. Four. Five."),
+        ("Five.", "Three. Four. Five."),
+    ]

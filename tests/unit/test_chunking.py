@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soliplex.ingester.lib.chunking import Chunk, ChunkOptions, chunk, embedding_text
+from soliplex.ingester.lib.chunking import Chunk, ChunkOptions, chunk, embedding_text, packing
 from soliplex.ingester.lib.chunking.tokens import weigh
 from soliplex.ingester.lib.minilm import FRAME
 from soliplex.ingester.lib.step_options import InvalidStepOptionError
@@ -105,6 +105,27 @@ def test_a_long_paragraph_is_cut_between_sentences() -> None:
     assert len(chunks) > 10
     assert all(it.content.startswith("Sentence") and it.content.endswith(".") for it in chunks)
     assert " ".join(contents(chunks)) == sentences(80)
+
+
+def test_a_chunk_ends_where_the_topic_changes() -> None:
+    bees = [f"Number {number}: bees gather honey, and the hive keeps its honey for winter." for number in range(5)]
+    trains = [f"Number {number}: the train leaves its station on rails of steel." for number in range(4)]
+    text = "\n\n".join(bees + trains)
+    assert sum(weigh([text])) > 110
+    assert contents(cut(text, chunk_size=110)) == ["\n\n".join(bees), "\n\n".join(trains)]
+
+
+def test_a_piece_of_a_paragraph_that_was_cut_shares_no_chunk_with_the_next_paragraph() -> None:
+    chunks = contents(cut(f"Before.\n\n{sentences(12)}\n\nAfter.", chunk_size=64))
+    assert (chunks[0], chunks[-1]) == ("Before.", "After.")
+    assert " ".join(chunks[1:-1]) == sentences(12)
+
+
+def test_scraps_of_lines_are_put_together_without_comparing_all_of_them() -> None:
+    packing._words_in.cache_clear()
+    chunks = cut("\n\n".join(f"word{number}" for number in range(9_000)), chunk_size=8192)
+    assert len(chunks) > 2
+    assert packing._words_in.cache_info().misses == 0
 
 
 def test_pieces_of_a_paragraph_overlap_as_far_as_asked_for() -> None:

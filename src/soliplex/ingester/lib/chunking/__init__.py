@@ -5,8 +5,9 @@
     Markdown ───────▶ markdown_text ─────┘
 
 A chunk never crosses a heading, and bears the headings it stands below. Within a section, paragraphs, list items and
-tables are put together as long as they fit; what does not fit by itself is cut between sentences, lines or rows. Where
-cuts are made depends on the text around them (`packing`), so an edit changes the chunks it touches and few others.
+tables are put together as long as they fit; what does not fit by itself is cut between sentences, lines or rows.
+Paragraphs are parted where the topic changes, as far as words tell it (`packing`). Where cuts are made depends on the
+text around them alone, so an edit changes the chunks it touches and few others.
 
 Owns the cutting. Knows no storage, no embedding provider, no workflow.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from itertools import groupby
@@ -87,13 +87,11 @@ def _passages(section: Sequence[Weighed], options: ChunkOptions, told: set[tuple
     path = section[0].block.headings
     headings, room = _headings(path, options.chunk_size)
     blocks = [*_left_out(path, len(headings), told), *section]
-    fitting = [piece for it in blocks for piece in _pieces(it, room, options.chunk_overlap)]
-    for group in _groups(fitting, options.chunker_type):
-        members = fitting[group.start : group.stop]
+    for group in _groups(blocks, room, options):
         # Rather before a paragraph than between two items of a list.
-        parts = [Part.of(it.block.text, it.weight, rank=int(it.block.kind is Kind.LIST_ITEM)) for it in members]
+        parts = [Part(it.block.text, it.weight, rank=int(it.block.kind is Kind.LIST_ITEM)) for it in group]
         for cut in pack(parts, room):
-            yield headings, [it.block for it in members[cut.start : cut.stop]]
+            yield headings, [it.block for it in group[cut.start : cut.stop]]
 
 
 def _headings(path: tuple[str, ...], size: int) -> tuple[tuple[str, ...], int]:
@@ -116,29 +114,28 @@ def _left_out(path: tuple[str, ...], borne: int, told: set[tuple[str, ...]]) -> 
             yield Weighed(Block(heading), weigh([heading])[0])
 
 
-def _pieces(it: Weighed, room: int, overlap: int) -> Iterator[Weighed]:
-    if it.weight <= room:
-        yield it
-    else:
-        yield from split(it.block, room, overlap)
+def _groups(blocks: Sequence[Weighed], room: int, options: ChunkOptions) -> Iterator[Sequence[Weighed]]:
+    """The blocks in groups that may be put together into one chunk.
+
+    A piece of a block that had to be cut stands alone: with the beginning of the next, it would speak of two things.
+    """
+    for is_cut, run in groupby(blocks, key=lambda it: it.weight > room):
+        if is_cut:
+            for it in run:
+                yield from ([piece] for piece in split(it.block, room, options.chunk_overlap))
+            continue
+        match options.chunker_type:
+            case ChunkerType.HYBRID:
+                yield list(run)
+            case ChunkerType.HIERARCHICAL:
+                yield from _lists_whole(list(run))
 
 
-def _groups(pieces: Sequence[Weighed], kind: ChunkerType) -> Iterable[range]:
-    """The blocks in groups that may be put together into one chunk."""
-    match kind:
-        case ChunkerType.HYBRID:
-            return (range(len(pieces)),)
-        case ChunkerType.HIERARCHICAL:
-            return _lists_whole([piece.block for piece in pieces])
-
-
-def _lists_whole(blocks: Sequence[Block]) -> Iterator[range]:
+def _lists_whole(blocks: Sequence[Weighed]) -> Iterator[Sequence[Weighed]]:
     """Each block for itself, the items of a list together."""
-    start = 0
-    for number in range(1, len(blocks) + 1):
-        if number == len(blocks) or {blocks[number - 1].kind, blocks[number].kind} != {Kind.LIST_ITEM}:
-            yield range(start, number)
-            start = number
+    for is_item, run in groupby(blocks, key=lambda it: it.block.kind is Kind.LIST_ITEM):
+        together = list(run)
+        yield from [together] if is_item else ([it] for it in together)
 
 
 def _numbered(passages: Iterator[_Passage]) -> list[Chunk]:

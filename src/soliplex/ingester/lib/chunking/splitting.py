@@ -56,8 +56,8 @@ def split(block: Block, limit: int, overlap: int) -> Iterator[Weighed]:
     room = limit - frame
     shared = min(overlap, room // 2) if block.kind in {Kind.TEXT, Kind.LIST_ITEM} else 0
     spans = _spans(shape.body, _SENTENCE if block.kind in {Kind.TEXT, Kind.LIST_ITEM} else _LINE, room - shared)
-    parts = [Part.of(shape.body[span.start : span.start + 80], span.weight, span.rank) for span in spans]
-    for number, group in enumerate(pack(parts, room - shared)):
+    parts = [Part(shape.body[span.start : span.start + 80], span.weight, span.rank) for span in spans]
+    for number, group in enumerate(pack(parts, room - shared, is_one_topic=True)):
         first = _reaching_back(spans, group.start, shared) if number else group.start
         members = spans[first : group.stop]
         text = shape.body[members[0].start : members[-1].end]
