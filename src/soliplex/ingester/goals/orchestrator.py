@@ -38,7 +38,7 @@ from soliplex.ingester.lib.wf import operations
 from soliplex.ingester.lib.wf.definitions import INTERNAL, StepDefinition, WorkflowDefinition, workflow_from_steps
 from soliplex.ingester.lib.wf.flows import Executor, Run, calling
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, forget, imported, keep, kept, share
-from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
+from soliplex.ingester.lib.wf.operations.claim import this_process
 from soliplex.ingester.lib.wf.runner import CATCH_ALL, Worker, WorkerConfig, at_work
 from soliplex.ingester.lib.wf.waiting import Subflow, check_duration
 from soliplex.ingester.lib.wiring import current_wiring
@@ -267,7 +267,7 @@ def goal_workflow(*, is_local: bool) -> WorkflowDefinition:
     decompose = StepDefinition(
         key=DECOMPOSE,
         method=f"{_HERE}.decompose_step",
-        type=THIS_PROCESS if is_local else "flow",
+        type=this_process() if is_local else "flow",
         retries=3,
         timeout=limit,
     )

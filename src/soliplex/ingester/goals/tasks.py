@@ -20,7 +20,7 @@ from soliplex.ingester.goals.task_graph import GATHER, PlannedTask, TaskGraph
 from soliplex.ingester.lib.wf.definitions import ATTEMPTS_IN_JSON, StepDefinition
 from soliplex.ingester.lib.wf.flows.calling import arguments_of, called, with_progress
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, address_of, imported, keep, kept
-from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
+from soliplex.ingester.lib.wf.operations.claim import this_process
 from soliplex.ingester.lib.wf.progress import progress_of_this_call
 
 EXECUTE: Final = f"{__name__}.execute_task"
@@ -112,7 +112,7 @@ def step_of(task: PlannedTask, functions: Functions, *, timeout: float) -> StepD
         key=task["id"],
         name=task["description"][:200],
         method=EXECUTE,
-        type="flow" if address else THIS_PROCESS,
+        type="flow" if address else this_process(),
         retries=task["max_attempts"] or ATTEMPTS_IN_JSON,
         timeout=timedelta(seconds=task["timeout"] or timeout),
         depends_on=tuple(task["depends_on"]),

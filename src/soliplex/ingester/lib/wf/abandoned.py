@@ -1,6 +1,6 @@
 """Steps whose function only one process had, and that process is gone: they fail, and say why.
 
-Nobody else takes steps of such a type (`THIS_PROCESS` in `operations/claim.py`), so they would wait for ever. A process
+Nobody else takes steps of such a type (`this_process` in `operations/claim.py`), so they would wait for ever. A process
 lives as long as one of its workers has checked in. One that starts a flow and begins to work later is given time: only
 what has been ready for `patience` without such a worker fails.
 """

@@ -43,7 +43,7 @@ from soliplex.ingester.lib.wf.lifecycle import LifecycleBus
 from soliplex.ingester.lib.wf.links import TROUBLES_OF_THE_DATABASE, Doubts
 from soliplex.ingester.lib.wf.memory import give_memory_back
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics, Metrics, count_from_zero
-from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS, Claim, Pool, priorities_of_ready
+from soliplex.ingester.lib.wf.operations.claim import Claim, Pool, priorities_of_ready, this_process
 from soliplex.ingester.lib.wf.operations.definitions import learn_definitions
 from soliplex.ingester.lib.wf.operations.finish import Finished, Following
 from soliplex.ingester.lib.wf.operations.locks import refresh_locks_of_leases
@@ -416,7 +416,7 @@ class Worker:
         meta = {
             "consumers": dict(self.config.consumers),
             "memory": memory._asdict() if memory else {},
-            PROCESS: THIS_PROCESS,
+            PROCESS: this_process(),
         }
         await operations.check_in(self.id, hostname=socket.gethostname(), pid=os.getpid(), meta=meta, now=self._clock())
 

@@ -27,7 +27,7 @@ from soliplex.ingester.lib.wf.definitions import (
 )
 from soliplex.ingester.lib.wf.flows import calling
 from soliplex.ingester.lib.wf.flows.functions import address_of, keep
-from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
+from soliplex.ingester.lib.wf.operations.claim import this_process
 
 _TRIES: int = 3
 
@@ -85,5 +85,5 @@ def _by_command(step: StepDefinition, address: str | None) -> StepDefinition:
     if step.method == OUTSIDE and step.queue is None:
         return step  # its type says that workers outside take it
     parameters = {"command": command} | ({"workflow": address} if address is not None else {})
-    kind = "flow" if address is not None else THIS_PROCESS
+    kind = "flow" if address is not None else this_process()
     return replace(step, method=calling.COMMAND, parameters=parameters, type=kind)

@@ -20,7 +20,7 @@ from soliplex.ingester.lib.wf.flows.flow import Flow, Seconds, whole_number
 from soliplex.ingester.lib.wf.flows.functions import TOKEN, Function, forget, keep
 from soliplex.ingester.lib.wf.flows.runs import Run, RunFailed, run_of, status_of
 from soliplex.ingester.lib.wf.metrics import LoggingMetrics
-from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS, Look
+from soliplex.ingester.lib.wf.operations.claim import Look, this_process
 from soliplex.ingester.lib.wf.operations.definitions import find_workflow
 from soliplex.ingester.lib.wf.operations.task_queues import QUEUED, type_of
 from soliplex.ingester.lib.wf.runner import CATCH_ALL, Worker, WorkerConfig
@@ -190,7 +190,7 @@ def _needs_function(step: StepDefinition) -> bool:
 def _with_function(step: StepDefinition, functions: Mapping[str, Function]) -> StepDefinition:
     if step.key not in functions:
         return step
-    return replace(step, method=calling.CALL, parameters={}, type=THIS_PROCESS)
+    return replace(step, method=calling.CALL, parameters={}, type=this_process())
 
 
 class _Counts(LoggingMetrics):

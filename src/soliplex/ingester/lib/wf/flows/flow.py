@@ -37,7 +37,7 @@ from soliplex.ingester.lib.wf.definitions import (
 )
 from soliplex.ingester.lib.wf.flows import calling
 from soliplex.ingester.lib.wf.flows.functions import Function, address_of, keep, parameters_of
-from soliplex.ingester.lib.wf.operations.claim import THIS_PROCESS
+from soliplex.ingester.lib.wf.operations.claim import this_process
 from soliplex.ingester.lib.wf.waiting import check_duration
 
 type Seconds = timedelta | float
@@ -262,7 +262,7 @@ class Flow:
             gather=step.gather,
             queue=step.queue,
         )
-        return definition if address is not None else replace(definition, type=THIS_PROCESS)
+        return definition if address is not None else replace(definition, type=this_process())
 
 
 def _condition(step: str, field: str, text: str | None) -> Condition | None:

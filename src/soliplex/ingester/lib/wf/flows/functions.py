@@ -2,7 +2,7 @@
 
 A function of a module is named by its address, `package.module:function`, and any worker can import it. One that only
 this process knows (a closure, a lambda, a function of the script that runs) is kept here, under a token that its runs
-carry; the type of its step is one that no other process takes (`THIS_PROCESS`).
+carry; the type of its step is one that no other process takes (`this_process`).
 """
 
 from __future__ import annotations

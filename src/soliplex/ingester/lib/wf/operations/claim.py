@@ -12,6 +12,7 @@ have become ready makes it without a look.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -35,8 +36,25 @@ BY_NAME: Final = "@"
 KEEPS_PLACE: Final = timedelta(seconds=4)
 """How long a worker that waits for a resource keeps its place in the queue without asking again: several looks."""
 OF_A_PROCESS: Final = f"{BY_NAME}process:"
-THIS_PROCESS: Final = f"{OF_A_PROCESS}{uuid4().hex}"
-"""The type of steps whose functions exist in this process alone: its workers take them, and no others."""
+
+
+class _ThisProcess:
+    """The type of steps that only this process takes; a process that is forked from it has another."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.type = f"{OF_A_PROCESS}{uuid4().hex}"
+
+
+_this: Final = _ThisProcess()
+
+
+def this_process() -> str:
+    """The type of steps whose functions exist in this process alone: its workers take them, and no others."""
+    return _this.type
 
 
 @dataclass(slots=True)
@@ -58,7 +76,7 @@ class Pool:
     def accepts(self, step_type: str) -> bool:
         if self.types is not None:
             return step_type in self.types
-        return step_type not in self.excluded and (not step_type.startswith(BY_NAME) or step_type == THIS_PROCESS)
+        return step_type not in self.excluded and (not step_type.startswith(BY_NAME) or step_type == this_process())
 
 
 @dataclass(frozen=True, slots=True)
