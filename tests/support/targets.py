@@ -38,6 +38,8 @@ class MemoryTarget:
     """Documents without text, by name."""
     read: dict[str, float] = field(default_factory=dict[str, float])
     """The share of its words that was read of a document, by name."""
+    routed: set[str] = field(default_factory=set[str])
+    """Documents that are sent into another workflow, by name: their first run has ended well when it begins."""
     can_retry: bool = True
     """Whether those that fail say that trying again can help."""
     mended: bool = False
@@ -181,7 +183,9 @@ class MemoryTarget:
         )
         over = done + failed == len(documents)
         final = RunStatus.FAILED if failed else RunStatus.COMPLETED
-        return GroupProgress(final if over else RunStatus.RUNNING, len(documents), done, failed, 0, stages)
+        routed = sum(self.runs[uri] > 0 for uri in documents if uri.rpartition("/")[2] in self.routed)
+        total, done = len(documents) + routed, done + routed
+        return GroupProgress(final if over else RunStatus.RUNNING, total, done, failed, 0, stages)
 
     def _work(self, documents: list[str]) -> None:
         for _ in range(self.per_look):

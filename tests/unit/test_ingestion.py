@@ -124,6 +124,12 @@ async def test_a_refused_file_fails_alone_with_its_reason(docs: Path) -> None:
     assert "3 documents ingested, 1 failed" in headline(summary)
 
 
+async def test_a_document_that_is_routed_into_another_workflow_is_one_document(docs: Path) -> None:
+    target = MemoryTarget(routed={"a.md", "c.md"}, failing={"c.md": "is encrypted"}, per_look=1)
+    summary = await ingest(target, order_for(docs))
+    assert "✗ 3 documents ingested, 1 failed" in headline(summary)
+
+
 async def test_what_cannot_be_read_is_found_and_fails(docs: Path) -> None:
     (docs / "gone.md").symlink_to(docs / "nothing.md")
     summary = await ingest(MemoryTarget(), order_for(docs, rules=Rules(follow_links=True)))

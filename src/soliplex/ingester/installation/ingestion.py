@@ -331,6 +331,8 @@ class Ingestion:
             # Once more: what was under way when we were told to stop has ended meanwhile.
             progress = await self._target.progress(group_id)
             follower.show(progress)
+            is_new = not (is_more or self.summary.resumed)
+            progress = progress.without_routed(self.summary.started if is_new else before.total)
             self._note(progress.since(before) if is_more else progress, is_more=is_more)
             if progress.completed:
                 await self._note_shortcomings(

@@ -103,6 +103,14 @@ class GroupProgress:
         """The progress without the runs that had been completed before."""
         return replace(self, total=self.total - before.completed, completed=self.completed - before.completed)
 
+    def without_routed(self, runs: int) -> GroupProgress:
+        """The progress of documents: runs that were added to so many have taken documents over from others.
+
+        A run whose route step sends its document into another workflow ends well, whatever comes of the document.
+        """
+        added = max(0, self.total - runs)
+        return replace(self, total=self.total - added, completed=max(0, self.completed - added))
+
     def plus(self, other: GroupProgress) -> GroupProgress:
         """The progress of two groups together, without the steps."""
         return replace(
