@@ -84,7 +84,10 @@ async def test_a_worker_may_be_killed_between_any_two_tries(fleet: Fleet, hooks:
     assert {delivery.id for delivery in hooks.deliveries[:3]} == {sent[0].webhook_id}
 
 
-async def test_what_waits_for_its_next_try_survives_its_worker(fleet: Fleet, hooks: Receiver) -> None:
+async def test_what_waits_for_its_next_try_survives_its_worker(
+    fleet: Fleet, hooks: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEBHOOK_LONGEST_DELAY_SECONDS", "600")
     hooks.answers += [Answer(503, headers=(("Retry-After", "600"),))]
     sent = await send(hooks)
     victim = await fleet.start("victim", consumers=POOLS)

@@ -72,6 +72,7 @@ async def test_an_optimized_flow_is_a_version_that_gives_the_same_and_is_merged_
     recorded: WorkflowDefinition,
 ) -> None:
     (before,) = await record("chain", 1)
+    await retime([before], 2.0)
     tried = await OrchestratorOptimizer.apply_optimization("chain", "aggressive", preserve_structure=False)
     assert tried.standing is Standing.APPLIED
     with pytest.raises(ConflictError, match="is being compared"):

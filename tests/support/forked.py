@@ -46,7 +46,8 @@ for number in {signals}:
     signal.signal(number, lambda number, _: os.kill(pid, number))
 code = int(answers.readline())
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL)
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
