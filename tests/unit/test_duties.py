@@ -22,6 +22,7 @@ MAY_MAKE_TASKS: Final = {
     "deadlines.py:Deadlines.within": "a timer that sets itself again before it does anything else",
     "deadlines.py:Deadlines._look": "a timer that sets itself again before it does anything else",
     "feed.py:ChangeFeed.following": "ends with its last follower; its error ends all streams, and is told of",
+    "feed.py:_to_the_end": "one question to the database; awaited where it stands, or ended by itself",
     "registry.py:Registry._refresh_when_due": "reads changed files once, and tells of its own error",
     "isolation/process.py:ProcessPool.start": "the group is awaited where it stands",
     "isolation/process.py:ProcessPool.stop": "the group is awaited where it stands",
