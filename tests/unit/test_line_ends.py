@@ -58,3 +58,8 @@ def test_the_marks_of_pdfium_become_ours_or_hyphens() -> None:
     assert with_marks("experi\x02\nments, 2019-\n2020, either\x02\n(or), a -\nb") == (
         f"experi{DIVIDED}ments, 2019{DIVIDED}2020, either-\n(or), a -\nb"
     )
+
+
+def test_a_word_of_a_million_letters_costs_no_more_than_as_many_words() -> None:
+    endless = "a" * 1_000_000
+    assert mended([endless, f"well{DIVIDED}known", "well-known"]) == [endless, "well-known", "well-known"]

@@ -49,3 +49,8 @@ def test_a_line_of_docling_is_brought_into_the_order_in_which_it_is_read(docling
 
 def test_a_word_with_letters_on_both_sides_of_a_mark_stays() -> None:
     assert as_read_word('צה"ל') == 'צה"ל'
+
+
+def test_a_word_with_very_many_marks_behind_it_is_read_in_no_time() -> None:
+    marks = "!" * 300_000
+    assert as_read_word(f"\u05d0{marks}a") == f"\u05d0a{marks}"

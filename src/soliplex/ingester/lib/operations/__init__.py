@@ -27,6 +27,7 @@
     made               what steps made of them, and is stored
     forgetting         deleting their runs with them
     placing            where contents live, as RAG databases say it
+    step_parameters    what shipped steps refuse of their parameters, before anything is started
     group_coverage     how much of its PDFs' text a group has read
 
 Stands on the engine, the stores and the RAG database. Knows no HTTP and no command line.

@@ -23,7 +23,8 @@ ENOUGH: Final = 2
 """So many more words that keep their hyphens than others tell that the document divides none."""
 _LINE_END: Final = re.compile("(?<=[^\\W_])(?:[\x02\ufffe\u00ad]|[-\u2010](?=\\n))\\s*(?=[^\\W_])")
 _MARK_OF_PDFIUM: Final = re.compile("[\x02\ufffe]")
-_DIVIDED_WORD: Final = re.compile(f"([^\\W_]+){DIVIDED}(?=([^\\W_]+))")
+_DIVIDED_WORD: Final = re.compile(f"(?<![^\\W_])([^\\W_]++){DIVIDED}(?=([^\\W_]+))")
+"""Looked for where a word begins, and nowhere in it: a line of code may be one word of a million letters."""
 _WORD: Final = re.compile("[^\\W_]+(?:[-\u2010\u2011][^\\W_]+)*")
 _HYPHEN: Final = re.compile("[-\u2010\u2011]")
 

@@ -26,7 +26,7 @@ type Letter = tuple[str, Box | None]
 _LEFTWARDS: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 HAS_LEFTWARDS: Final = re.compile(f"[{_LEFTWARDS}]")
 _WORD_AND_BEHIND: Final = re.compile(f"(.*[{_LEFTWARDS}])([^{_LEFTWARDS}]+)")
-_BODY: Final = re.compile(r"([^\w]*)(.*?)([^\w]*)", re.DOTALL)
+_MARKS_BEFORE: Final = re.compile(r"\W*+")
 _NUMBER_BEHIND_STOP: Final = re.compile(r"([.,;:!?%\u060c\u061b\u061f]+)(\d.*)")
 
 
@@ -91,6 +91,13 @@ def as_read_word(word: str) -> str:
     found = _WORD_AND_BEHIND.fullmatch(word)
     if found is None:
         return word
-    behind = _BODY.fullmatch(found[2])
-    assert behind is not None
-    return f"{found[1]}{behind[3][::-1]}{behind[2]}{behind[1][::-1]}"
+    before, rest = _parted(found[2])
+    behind, body = _parted(rest[::-1])
+    return f"{found[1]}{behind}{body[::-1]}{before[::-1]}"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The marks that it begins with, and what follows them."""
+    marks = _MARKS_BEFORE.match(text)
+    end = marks.end() if marks else 0
+    return text[:end], text[end:]
